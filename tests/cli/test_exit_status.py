@@ -15,7 +15,7 @@ from tests.manager.running import contents, fixture_copy
 
 KEY = ("--topic", "rolled", "--key", "k")
 CHANGING = {"retain": (), "compact": (), "erase": KEY}
-LOOKING = {"estimate": (), "explain": (), "ls": ()}
+LOOKING = {"du": (), "estimate": (), "explain": (), "ls": ()}
 
 
 @pytest.fixture

@@ -18,7 +18,12 @@ from tests.waiting import PATIENCE_S
 
 __all__ = ["reachable"]
 
-LOOKING = {"ls": ["ls"], "ls of a topic": ["ls", "--topic", "rolled"]}
+LOOKING = {
+    "du": ["du"],
+    "du of keys": ["du", "--topic", "rolled", "--keys"],
+    "ls": ["ls"],
+    "ls of a topic": ["ls", "--topic", "rolled"],
+}
 (LOGS,) = log_dirs("4.3.1", "clean")
 
 

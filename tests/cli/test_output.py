@@ -125,3 +125,12 @@ def test_a_table_that_does_not_fit_was_broken_in_the_middle_of_words(
         "\n"
         "Topics"
     )
+
+
+def test_a_share_has_a_bar_but_not_for_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    shares = Table(title="By topic", columns=["topic", "=share"], rows=[["a", "75.0 %"], ["b", "-"]])
+
+    Output().show({}, shares)
+    assert "█████████░░░" in capsys.readouterr().out
+    Output(is_plain=True).show({}, shares)
+    assert capsys.readouterr().out == "# By topic\ntopic\tshare\na\t75.0 %\nb\t-\n"

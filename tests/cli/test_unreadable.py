@@ -29,7 +29,7 @@ def run(planted: Planted, command: str, *arguments: str) -> int:
     return main.run([command, *given, *arguments])
 
 
-@pytest.mark.parametrize("command", ["explain", "estimate", "retain", "compact"])
+@pytest.mark.parametrize("command", ["du", "explain", "estimate", "retain", "compact"])
 def test_the_partition_and_its_file_are_named_and_the_other_topic_is_answered(
     planted: Planted, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

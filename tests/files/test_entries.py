@@ -53,3 +53,16 @@ def test_what_lasts_of_an_id_is_text(tmp_path: Path) -> None:
 
     assert lasting_id(status.id) == str(tmp_path.stat().st_ino)
     assert lasting_id(FileId("an object's own id")) == "an object's own id"
+
+
+def test_a_file_of_zeros_that_were_never_written_takes_no_room(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345" * 10_000)
+    with (tmp_path / "b").open("wb") as file:
+        file.truncate(10 << 20)
+    entries = Disk().list_directory(tmp_path)
+
+    assert [entry.size for entry in entries] == [50_000, 10 << 20]
+    assert [entry.disk_size for entry in entries] == [
+        path.stat().st_blocks * 512 for path in sorted(tmp_path.iterdir())
+    ]
+    assert entries[1].disk_size < entries[1].size

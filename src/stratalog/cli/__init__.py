@@ -9,6 +9,7 @@ demo           `stratalog demo`: builds a directory, damages it, finds the damag
 demo_damage    the damage that `demo` plants
 demo_logs      the logs that `demo` builds, the same bytes for the same seed
 doctor         `stratalog doctor`
+du             `stratalog du`
 dump           `stratalog dump`
 dumping/       what `dump` prints of each kind of file
 erase          `stratalog erase`

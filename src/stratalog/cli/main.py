@@ -13,6 +13,7 @@ from stratalog.cli.compact import compact
 from stratalog.cli.completion import completion
 from stratalog.cli.demo import demo
 from stratalog.cli.doctor import doctor
+from stratalog.cli.du import du
 from stratalog.cli.dump import dump
 from stratalog.cli.erase import erase
 from stratalog.cli.estimate import estimate
@@ -50,6 +51,7 @@ cli.add_command(compact)
 cli.add_command(completion)
 cli.add_command(demo)
 cli.add_command(doctor)
+cli.add_command(du)
 cli.add_command(dump)
 cli.add_command(erase)
 cli.add_command(estimate)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,6 +29,8 @@ Command = TypeVar("Command", bound=Callable[..., object])
 # The width of a table that does not go to a terminal, unless COLUMNS says one: a pipe has no width.
 WIDTH_OF_A_PIPE = 160
 _ANY_WIDTH = 10_000
+_MARKS = ">!="
+_BAR_WIDTH = 12
 _BETWEEN_LINES_S = 30.0  # if progress is printed as lines
 
 
@@ -150,12 +152,13 @@ class Output:
         shown = RichTable(title=table.title, title_justify="left")
         for column in table.columns:
             shown.add_column(
-                column.lstrip(">!"),
+                column.lstrip(_MARKS),
                 justify="right" if column.startswith(">") else "left",
                 no_wrap=column.startswith("!"),
                 # A file name with an ellipsis in it is useless.
                 overflow="fold",
             )
+        table = replace(table, rows=with_bars(table))
         for row in table.rows:
             shown.add_row(*row)
         console = self._console(stderr=False)
@@ -216,14 +219,30 @@ def output_options(command: Command) -> Command:
 
 def plain_text(table: Table) -> str:
     """A table for other programs: title, columns and rows, with tabs between cells."""
-    lines = [[column.lstrip(">!") for column in table.columns], *table.rows]
+    lines = [[column.lstrip(_MARKS) for column in table.columns], *table.rows]
     cells = ["\t".join(" ".join(cell.split()) for cell in line) for line in lines]
     return "\n".join([f"# {table.title}", *cells])
 
 
+def with_bars(table: Table) -> list[list[str]]:
+    """The rows, with a bar before each share of a column that is marked with `=`."""
+    is_bar = [column.startswith("=") for column in table.columns]
+    return [
+        [_bar(cell) if bar else cell for cell, bar in zip(row, is_bar, strict=True)] for row in table.rows
+    ]
+
+
+def _bar(share: str) -> str:
+    number = share.removesuffix(" %")
+    if number == share:
+        return share
+    filled = round(float(number) / 100 * _BAR_WIDTH)
+    return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {share:>7}".replace(" %", "\N{NO-BREAK SPACE}%")
+
+
 def narrow_text(table: Table) -> str:
     """A table whose words do not fit side by side: a line for each cell, and an empty line after each row."""
-    names = [column.lstrip(">!") for column in table.columns]
+    names = [column.lstrip(_MARKS) for column in table.columns]
     width = max(map(len, names))
     rows = [
         "\n".join(f"  {name:<{width}}  {cell}".rstrip() for name, cell in zip(names, row, strict=True))

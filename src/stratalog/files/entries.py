@@ -13,6 +13,7 @@ Path = str | os.PathLike[str]
 # Identifies a file independently of its name. It is only compared for equality: its content is private to
 # this package, and another storage has its own ids.
 FileId = NewType("FileId", object)
+_BLOCK = 512  # the unit of `st_blocks`, whatever the file system's blocks are
 NO_FILE = FileId((-1, -1))  # of a file that does not exist yet
 
 
@@ -25,7 +26,10 @@ class EntryKind(Enum):
 
 
 class DirectoryEntry(NamedTuple):
-    """One name in a directory. For a symbolic link, size, id and time are those of its target."""
+    """One name in a directory. For a symbolic link, sizes, id and time are those of its target.
+
+    `disk_size` is what it takes on the disk: blocks of zeros that were never written take nothing.
+    """
 
     name: str
     kind: EntryKind
@@ -33,6 +37,7 @@ class DirectoryEntry(NamedTuple):
     id: FileId
     is_symlink: bool
     mtime_ms: int = 0
+    disk_size: int = 0
 
 
 class FileStatus(NamedTuple):
@@ -159,4 +164,6 @@ def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
         file_id(status),
         is_symlink,
         status.st_mtime_ns // 1_000_000,
+        # Windows does not say how many blocks a file has.
+        getattr(status, "st_blocks", -(-status.st_size // _BLOCK)) * _BLOCK,
     )

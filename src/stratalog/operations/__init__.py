@@ -2,13 +2,18 @@
 
 audit/           every byte checked, nothing changed; a broker may run
 compact          compaction, whatever min.cleanable.dirty.ratio says
+disk_tree        the files of directories as a tree with sizes, and as ncdu reads it
 doctor           may the broker be started here?
+du               who fills the disk, and when it goes
+du_keys          what key prefixes take of the disk
+du_report        the report of `du`
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix
 estimate_report  its report
 explain          why a segment is still there, and when it will be deleted
 explain_report   its report
 format_report    the report of `format`
+freeing          what retention frees next, and the growth of a log
 looking          the partitions as they are, for `explain` and every dry run
 ls               topics, partitions and segments, from names, sizes and headers
 ls_report        its report

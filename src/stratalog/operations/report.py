@@ -31,7 +31,8 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of text. `>` before a column's name aligns it to the right, `!` keeps its lines unbroken."""
+    """A table of text. `>` before a column's name aligns it to the right, `!` keeps its lines unbroken, and
+    `=` draws a bar before each cell, which is a share such as `12.5 %`."""
 
     title: str
     columns: Sequence[str]

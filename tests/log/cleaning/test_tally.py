@@ -8,11 +8,16 @@ from random import Random
 import numpy as np
 import pytest
 
+from stratalog.config import LogConfig
+from stratalog.files.disk import Disk
 from stratalog.log.cleaning import OffsetMap, clean_log
-from stratalog.log.cleaning.tally import KEY_ROOM, KeyTally, Prefix, Tally
+from stratalog.log.cleaning.runs import RunReader
+from stratalog.log.cleaning.tally import KEY_ROOM, KeyTally, Prefix, Tally, disk_shares
 from stratalog.records.kernels.decode import RECORD
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.tally import AMOUNTS
+from stratalog.segment.segment_reader import SegmentReader
+from tests.fixtures.catalog import partitions
 from tests.log.cleaning.dirty import NOW, Dirty
 
 
@@ -159,3 +164,18 @@ def test_prefixes_are_merged_by_their_names() -> None:
         b"user:": 3,
         b"order:": 1,
     }
+
+
+def test_the_shares_of_a_batch_are_its_bytes_by_the_size_of_its_records() -> None:
+    (partition,) = [each for each in partitions("4.3.1", "clean") if each.name == "headers-0"]
+    log = partition.logs[0]
+    segment = SegmentReader(Disk(), log.parent, int(log.stem), LogConfig())
+
+    for run in RunReader().read(segment):
+        shares = disk_shares(run)
+
+        assert shares.sum() == pytest.approx(run.size)
+        sizes = np.bincount(run.rows["batch"], weights=shares)
+        assert sizes == pytest.approx(run.batches["size"])
+    batches = list(partition.batches(log))
+    assert len(shares) == sum(len(batch["records"]) for batch in batches)

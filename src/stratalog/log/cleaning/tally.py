@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,10 +212,20 @@ def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
     source = np.searchsorted(batches["last_offset"], kept.batches["base_offset"])
     written = np.bincount(source, weights=kept.batches["size"], minlength=count)
     freed = batches["size"] - written[:count]
-    weights = np.where(kept.keep, 0.0, payload_sizes(rows) + RECORD_OVERHEAD)
-    totals = np.bincount(rows["batch"], weights=weights, minlength=count)[:count]
-    rates = np.divide(freed, totals, out=np.zeros(count), where=totals > 0)
-    shares: Amounts = weights * rates[rows["batch"]]
+    return _divided(run, freed, np.where(kept.keep, 0.0, payload_sizes(rows) + RECORD_OVERHEAD))
+
+
+def disk_shares(run: DecodedRun) -> Amounts:
+    """The bytes of each batch in its file, divided among its records by their size."""
+    return _divided(run, run.batches["size"], (payload_sizes(run.rows) + RECORD_OVERHEAD).astype(np.float64))
+
+
+def _divided(run: DecodedRun, sizes: NDArray[Any], weights: Amounts) -> Amounts:
+    """A size for each batch, divided among its records in proportion to their weights."""
+    of_row, count = run.rows["batch"], len(run.batches)
+    totals = np.bincount(of_row, weights=weights, minlength=count)[:count]
+    rates = np.divide(sizes, totals, out=np.zeros(count), where=totals > 0)
+    shares: Amounts = weights * rates[of_row]
     return shares
 
 

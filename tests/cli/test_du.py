@@ -1,0 +1,67 @@
+"""`stratalog du`: who fills the disk, and when it goes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stratalog.cli import main
+from tests.fixtures.catalog import log_dirs
+from tests.operations.test_disk_tree import found_by_find, in_ncdu
+
+(LOGS,) = log_dirs("4.3.1", "clean")
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main.run(["du", *map(str, arguments), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_rows_are_topics_or_the_partitions_of_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, LOGS)["by"] == "topic"
+    found = document(capsys, LOGS, "rolled")
+    assert (found["by"], [use["name"] for use in found["uses"]]) == ("partition", ["rolled-0"])
+    assert document(capsys, LOGS / "rolled-0")["uses"] == found["uses"]
+    assert [use["name"] for use in document(capsys, LOGS, "--by", "directory")["uses"]] == [str(LOGS)]
+
+
+def test_key_prefixes_end_with_a_colon_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    (whole,) = document(capsys, LOGS, "rolled", "--keys", "--top", "3")["keys"]
+    (cut,) = document(capsys, LOGS, "rolled", "--keys", "--prefix-size", "1")["keys"]
+    (parted,) = document(capsys, LOGS, "rolled", "--keys", "--prefix-delimiter", "1")["keys"]
+
+    assert len(whole["prefixes"]) == 3
+    assert [found["prefix"] for found in cut["prefixes"]] == ["k"]
+    assert "k1" in [found["prefix"] for found in parted["prefixes"]]
+
+
+def test_ncdu_s_file_is_written_beside_the_report_or_alone_to_stdout(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "files.json"
+    assert main.run(["du", str(LOGS), "--ncdu", str(path)]) == 0
+    assert "on disk" in capsys.readouterr().out
+    assert main.run(["du", str(LOGS), "--ncdu", "-"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+
+    written = json.loads(path.read_text())
+    assert dict(in_ncdu(written[3])) == dict(in_ncdu(alone[3])) == found_by_find(LOGS)
+
+
+def test_a_place_that_cannot_be_written_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main.run(["du", str(LOGS), "--ncdu", str(tmp_path / "no" / "file")]) == 2
+    assert "could not be written" in capsys.readouterr().err
+
+
+def test_the_clock_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    early = document(capsys, LOGS, "binary", "--now", "2026-11-16")["uses"][0]
+    late = document(capsys, LOGS, "binary", "--now", "2027-11-16")["uses"][0]
+
+    assert (early["freed_now_bytes"], late["freed_now_bytes"]) == (0, late["log_bytes"])
+    assert early["freed_next_bytes"] == early["log_bytes"]
