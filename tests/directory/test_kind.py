@@ -99,7 +99,7 @@ def test_the_parent_of_log_directories_is_told_with_their_names(brokers: Path) -
 def test_a_parent_that_was_marked_clean_before_is_still_one(brokers: Path) -> None:
     (brokers.parent / ".kafka_cleanshutdown").touch()
 
-    assert f"it contains a log directory: name that one: {brokers}." in words(brokers.parent)
+    assert f"it contains a log directory: name that directory: {brokers}." in words(brokers.parent)
 
 
 def test_the_parent_of_a_managers_directory_that_was_never_checkpointed_is_told(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_system_folder_is_no_log_directory(path: str) -> None:
 def test_a_manager_refuses_the_parent_and_changes_nothing(brokers: Path) -> None:
     before = all_files(brokers.parent)
 
-    with pytest.raises(NotALogDirectoryError, match="name that one"):
+    with pytest.raises(NotALogDirectoryError, match="name that directory"):
         LogManager([brokers.parent]).startup()
 
     assert all_files(brokers.parent) == before

@@ -31,7 +31,7 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     return counts
 
 
-@click.command("format", short_help="Make new directories those of a stand-alone broker.")
+@click.command("format", short_help="Turn new directories into those of a stand-alone broker.")
 @directories_argument
 @config_option
 @topic_settings_option
@@ -41,7 +41,7 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     multiple=True,
     metavar="TOPIC=COUNT",
     callback=parse_counts,
-    help="How many partitions a topic has, if not all are there; creates a topic; repeatable.",
+    help="How many partitions a topic has, if some are missing; also creates a topic; repeatable.",
 )
 @click.option("--cluster-id", metavar="ID", help="The id of the cluster; made by default.")
 @click.option("--node-id", type=click.IntRange(0), metavar="N", help="The id of the node; 1 by default.")

@@ -256,7 +256,7 @@ class LogHome:
             self._locks.release()
         real = os.path.realpath(self.directory)
         if home == parent_path(real) and last_name(real) != self._name:
-            raise UsageError(f"{self.directory} is a link to {real}, which has another name: open that one.")
+            raise UsageError(f"{self.directory} is a link to {real}, which has another name: open {real}.")
         session = Session([home], unclean=Unclean.REFUSE, appends=True, or_else="", disk=self._disk)
         session.open()
         self._session = session

@@ -125,7 +125,7 @@ class DirectoryKind:
                 count = len(self.reasons)
                 paths = ", ".join(join_path(self.path, name) for name in self.reasons)
                 if count == 1:
-                    return f"it contains a log directory: name that one: {paths}."
+                    return f"it contains a log directory: name that directory: {paths}."
                 return f"it contains {count} log directories: name them: {paths}."
             case Kind.PARTITION:
                 above = parent_path(absolute_path(self.path))

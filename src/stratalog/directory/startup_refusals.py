@@ -67,7 +67,7 @@ _RESTORE = (
     "--ignore-formatted` with the id of this cluster, which leaves the data alone."
 )
 
-_FORMAT_AGAIN = "Run `stratalog format` again, as before: it was interrupted, and goes on where it was."
+_FORMAT_AGAIN = "Run `stratalog format` again, as before: it was interrupted, and continues where it stopped."
 
 
 class RefusalKind(Enum):

@@ -40,7 +40,7 @@ _NO_FILE = (-1, -1)
 _TRIAL_SIZE = 1  # bytes; 0 would be the whole file
 _TRIAL_SECONDS = 10  # a trial takes three system calls; this allows for a busy machine
 _POLL_SECONDS = 0.005
-_IN_THIS_PROCESS = "this process has it open already: use that one, or close it first."
+_IN_THIS_PROCESS = "this process has it open already: use what is open, or close it first."
 _LOOKING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 

@@ -104,5 +104,6 @@ def _check_same(source: Log, copy: Log) -> None:
     if offset < copy.log_end_offset:
         raise UsageError(
             f"{copy.directory} differs from {source.directory} from offset {offset} on: the copy was begun "
-            "before the last start, and the log has changed since. Truncate it there and fill it again."
+            "before the last start, and the log has changed since. Truncate the copy to that offset, and "
+            "fill it again."
         )

@@ -160,7 +160,7 @@ def _stays(decision: Decision, kept: KeepReason, marks: Marks, config: LogConfig
             return f"retention.ms is -1, and by size it {_growth(decision, config)}"
         case KeepReason.FUTURE:
             ahead = _span(decision.segment.largest_timestamp - now)
-            words = f"its largest timestamp is {ahead} in the future, and retention.ms counts from there"
+            words = f"its largest timestamp is {ahead} in the future, and retention.ms counts from that time"
         case KeepReason.BLOCKED | KeepReason.YOUNG:
             words = f"{_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
         case _:

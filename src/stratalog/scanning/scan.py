@@ -94,7 +94,7 @@ def scan(
                 raise UsageError("latest and include_control contradict each other: markers have no key.")
             source = LatestSource(records=records, tombstones=tombstones)
         elif tombstones:
-            raise UsageError("tombstones is for latest=True: without it every record is there.")
+            raise UsageError("tombstones is for latest=True: any other scan returns every record.")
         return Scan(source, options.columns if columns is None else columns)
 
 

@@ -50,8 +50,8 @@ def read_identity(disk: DiskReader, paths: Iterable[str]) -> Identity | None:
         if replace(other, topics=note.topics) != note:
             raise FormatRefusedError(
                 path,
-                f"An earlier format was interrupted here, and another one in {first}: {FORMAT_NOTE} says of "
-                "which directories each was. Finish them one after the other.",
+                f"An earlier format was interrupted here, and another one in {first}: {FORMAT_NOTE} says "
+                "which directories each of them had. Finish them one after the other.",
             )
         topics |= other.topics  # one has more, if a run was interrupted while it wrote them
     return replace(note, topics=topics)

@@ -60,7 +60,7 @@ class FindingKind(Enum):
     TORN_END = "a log that was closed cleanly, and goes on after its last whole batch"
     UNKNOWN_START = "a log whose start is not known, so that deleted records may be visible again"
     BELOW_LOG_START = "a log that ends before its start"
-    GAP = "readable batches after damage, without those in between"
+    GAP = "readable batches after damage; the batches in between are lost"
     STUCK_READERS = "a transaction that began before a gap, and that no marker ends"
     EPOCH_FILE = "leader epochs that disagree with the log"
     MISSING_METADATA = "a partition without its topic id"

@@ -22,7 +22,7 @@ def damage_that_stays(states: Iterable[SegmentState], scans: Mapping[int, Segmen
                 file=segment_file_name(state.base_offset, FileKind.LOG),
                 words=f"At byte {position}: {scan.reason}",
                 consequence="This part of the log counts as flushed, so it is left as it is; readers stop "
-                "there. Where the partition has other replicas, take one of those.",
+                "at the damage. If the partition has other replicas, use one of them.",
             )
 
 
