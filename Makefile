@@ -57,10 +57,15 @@ quick-tests: kernels
 # evenly: nothing else is left to run alone at the end.
 .PHONY: test
 test: set-up  ## All of it: quick with seeded counts, real Kafka, Spark
-	@$(MAKE) $(AT_ONCE) kernels check test-uncompiled test-kafka spark-processes spark-session test-seeded
+	@$(MAKE) $(AT_ONCE) kernels chromium check test-uncompiled test-kafka spark-processes spark-session test-seeded
+
+# For the tests of the page of an audit. Without it they are skipped and say why.
+.PHONY: chromium
+chromium:
+	@sh tools/chromium.sh
 
 .PHONY: test-seeded
-test-seeded: kernels  ## The tests of quick, with a tenth of the deep counts instead of a handful
+test-seeded: kernels chromium  ## The tests of quick, with a tenth of the deep counts instead of a handful
 	$(IN_MEMORY) STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled

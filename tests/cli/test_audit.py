@@ -79,3 +79,42 @@ def test_a_parquet_file_that_cannot_be_written_is_said_in_words(
     assert main.run(["audit", str(root), "--to", str(tmp_path / "no" / "such" / "f.parquet")]) == 3
 
     assert "f.parquet" in capsys.readouterr().err
+
+
+def test_the_report_is_also_a_page(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    flip(root / "rolled-0" / "00000000000000000020.log", 100)
+    page = tmp_path / "audit.html"
+    page.write_text("an older one")
+    before = contents(root)
+
+    assert main.run(["audit", str(root), "--html", str(page), "--json"]) == 1
+
+    assert page.read_text("ascii").startswith("<!DOCTYPE html>")
+    assert "wrong-crc" in page.read_text("ascii")
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["audit.html"]
+    assert contents(root) == before
+
+
+def test_a_page_that_cannot_be_written_is_said_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+
+    assert main.run(["audit", str(root), "--html", str(tmp_path / "no" / "such" / "audit.html")]) == 3
+
+    assert "audit.html" in capsys.readouterr().err
+
+
+def test_a_page_in_an_audited_directory_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker would complain of it, and an audit changes nothing there."""
+    root = fixture_copy("clean", tmp_path / "data")
+    before = contents(root)
+
+    for place in (root / "audit.html", root / "rolled-0" / "00000000000000000020.log"):
+        assert main.run(["audit", str(root), "--html", str(place)]) == 2
+
+    assert "inside an audited directory" in capsys.readouterr().err
+    assert contents(root) == before

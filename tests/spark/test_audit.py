@@ -30,10 +30,13 @@ def test_spark_and_threads_agree_on_many_damages_at_once(spark: SparkSession, tm
         damage.plant(root)
         roots.append(root)
 
-    here = audit(roots, deep=True)
-    there = audit(roots, deep=True, engine=SparkEngine(spark))
+    here = audit(roots, deep=True, mapped=True)
+    there = audit(roots, deep=True, mapped=True, engine=SparkEngine(spark))
 
     assert there.findings == here.findings
+    assert there.map == here.map
+    assert here.map is not None
+    assert len(here.map.regions) > 10
     assert {damage.kind for damage in DAMAGES} <= {finding.kind.value for finding in here.findings}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 from stratalog.cli.options import FILE, Request, directory_options
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.spark_options import engine_option, started_engine
-from stratalog.errors import DiskError
+from stratalog.errors import DiskError, UsageError
 
 if TYPE_CHECKING:
     from stratalog.operations.audit.audit_report import AuditReport
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Also write the findings to this Parquet file, a row each.",
 )
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the report as one page that needs no network, to attach to a ticket.",
+)
 @output_options
 @click.pass_obj
 def audit(
@@ -46,6 +53,7 @@ def audit(
     baseline: Path | None,
     master: str | None,
     to: Path | None,
+    html: Path | None,
 ) -> ExitCode:
     """Check every byte of every file, and say what is wrong, what follows from it and what to do.
 
@@ -60,6 +68,8 @@ def audit(
     from stratalog.operations.audit.baseline import Baseline
 
     request = Request.of(directories, config, topic_settings, now)
+    if html is not None:
+        _check_outside(html, request.directories)
     before = None if baseline is None else Baseline.parse(baseline.read_text("utf-8"), str(baseline))
     with started_engine(output, "audit", master) as engine, output.progress() as on_progress:
         asked = AuditRequest(
@@ -67,6 +77,7 @@ def audit(
             names=names,
             sources=request.sources,
             is_deep=is_deep,
+            is_mapped=html is not None,
             baseline=before,
             engine=engine,
             clock=request.clock,
@@ -74,6 +85,10 @@ def audit(
         report = asked.run(on_progress)
     if to is not None:
         _write_parquet(report, to)
+    if html is not None:
+        from stratalog.files.disk import Disk
+
+        Disk().replace(html, report.to_html().encode("ascii"))
     return output.report(report)
 
 
@@ -84,3 +99,10 @@ def _write_parquet(report: AuditReport, path: Path) -> None:
         parquet.write_table(report.to_arrow(), path)
     except OSError as error:
         raise DiskError(path, error.strerror or str(error), error.errno or 0) from error
+
+
+def _check_outside(page: Path, directories: Sequence[str]) -> None:
+    """Refuse to write into what is audited: nothing is changed there, and a log is easily overwritten."""
+    for directory in directories:
+        if page.resolve().is_relative_to(Path(directory).resolve()):
+            raise UsageError(f"{page} is inside an audited directory, {directory}: write the page elsewhere.")

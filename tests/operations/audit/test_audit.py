@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,15 @@ def test_an_index_that_was_replaced_since_the_last_audit_is_read_again(tmp_path:
     found = serious(audit([root]).findings)
 
     assert [finding.kind.value for finding in found] == ["time-index-end"]
+
+
+def test_the_example_of_the_page_about_audits_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture_copy("clean", tmp_path / "logs")
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[3] / "docs" / "audit.md").read_text("utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {}
+
+    exec(compile(block, "docs/audit.md", "exec"), names)
+
+    assert str(names["page"]).startswith("<!DOCTYPE html>")

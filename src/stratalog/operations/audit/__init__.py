@@ -9,7 +9,9 @@ deep               the records inside batches
 finding            `AuditFinding`: one row
 index_entries      the offset and time index against the batches, entry by entry
 kinds              every kind of finding: severity, consequence, remedy
+page/              the report as one page of HTML
 partition          the segments of a partition against each other and its small files
+partition_state    a partition during its audit, and sums over many
 partition_task     a task: the listing and the small files of a partition
 rows               the headers of a segment's batches against each other
 segment_task       a task: reads a segment once

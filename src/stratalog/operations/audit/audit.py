@@ -25,9 +25,9 @@ from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.engine.engine import Engine
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError
+from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.reading import DiskReader
-from stratalog.operations.audit.audit_report import AuditedTopic, AuditReport, AuditTotals
+from stratalog.operations.audit.audit_report import AuditReport
 from stratalog.operations.audit.audited_directory import (
     AuditedDirectory,
     look_at_directory,
@@ -37,9 +37,13 @@ from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.coordinated import open_transactions
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind, Severity
+from stratalog.operations.audit.page.map import AuditMap
+from stratalog.operations.audit.page.regions import read_regions
+from stratalog.operations.audit.page.strips import strip_of
 from stratalog.operations.audit.partition import AuditedPartition, check_partition
-from stratalog.operations.audit.partition_task import PartitionFacts, PartitionTask, look_at_partition
-from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask, audit_segment
+from stratalog.operations.audit.partition_state import PartitionState, topics_of, totals_of
+from stratalog.operations.audit.partition_task import PartitionTask, look_at_partition
+from stratalog.operations.audit.segment_task import AuditTask, audit_segment
 from stratalog.operations.audit.spots import Spot
 from stratalog.operations.looking import check_names
 from stratalog.records.internal_topics import CLUSTER_METADATA
@@ -50,13 +54,14 @@ class AuditRequest:
     """A request: which log directories, of any nodes, and which topics or partitions in them (none: all).
 
     `is_deep` also unpacks and decodes every record. `baseline` is an earlier audit, whose bytes are not read
-    again.
+    again. `is_mapped` also collects what the page of the report shows (`AuditReport.to_html`).
     """
 
     directories: Sequence[str]
     names: Sequence[str] = ()
     sources: TopicSources = field(default_factory=TopicSources)
     is_deep: bool = False
+    is_mapped: bool = False
     baseline: Baseline | None = None
     engine: Engine | None = None
     disk: DiskReader = field(default_factory=DiskReader)
@@ -82,47 +87,26 @@ def audit(
     *,
     topics: Sequence[str] = (),
     deep: bool = False,
+    mapped: bool = False,
     baseline: Baseline | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> AuditReport:
     """Check every byte of these log directories, or of some topics or partitions in them; change nothing.
 
-    `engine` runs the tasks; by default on threads. `baseline` is the `audited` of an earlier report. Raises
-    what `AuditRequest.run` raises.
+    `engine` runs the tasks; by default on threads. `baseline` is the `audited` of an earlier report. With
+    `mapped` the report can also be written as a page (`AuditReport.to_html`). Raises what `AuditRequest.run`
+    raises.
     """
     asked = AuditRequest(
         directories=[os.fspath(directory) for directory in directories],
         names=topics,
         is_deep=deep,
+        is_mapped=mapped,
         baseline=baseline,
         engine=engine,
     )
     return asked.run(on_progress)
-
-
-class _Partition:
-    """A partition during its audit."""
-
-    def __init__(self, directory: AuditedDirectory, task: PartitionTask) -> None:
-        self.directory, self.task = directory, task
-        self.facts: PartitionFacts | None = None
-        self.segments: dict[int, tuple[str, AuditedSegment]] = {}
-        self.spots: list[Spot] = []
-        self.error: str | None = None
-
-    @property
-    def ordered(self) -> list[AuditedSegment]:
-        listed = () if self.facts is None else self.facts.segments
-        return [self.segments[each.base_offset][1] for each in listed if each.base_offset in self.segments]
-
-    @property
-    def is_complete(self) -> bool:
-        return self.facts is not None and len(self.ordered) == len(self.facts.segments)
-
-    def fail(self, file: str, error: StratalogError) -> None:
-        self.error = str(error)
-        self.spots.append(Spot(AuditKind.UNREADABLE, file, str(error)))
 
 
 class _Run:
@@ -137,7 +121,7 @@ class _Run:
     def report(self, paths: Sequence[str]) -> AuditReport:
         directories = [found for path in paths if (found := self._look_at(path)) is not None]
         partitions = [
-            _Partition(directory, task)
+            PartitionState(directory, task)
             for directory in directories
             for task in directory.tasks
             if self._is_wanted(task)
@@ -150,10 +134,11 @@ class _Run:
         self._check(partitions, nodes)
         self._look_again(partitions, nodes)
         for partition in partitions:
-            self._findings += _findings(partition)
+            self._findings += partition.findings()
+        findings = tuple(sorted(self._findings, key=_order))
         return AuditReport(
-            findings=tuple(sorted(self._findings, key=_order)),
-            totals_=self._totals(directories, partitions),
+            findings=findings,
+            totals_=totals_of(len(directories), partitions, self._read_size),
             now=self._now,
             notes=tuple(note for node, known in nodes.values() for note in (*node.notes, *known.notes)),
             audited=Baseline.of(
@@ -161,9 +146,26 @@ class _Run:
                 for partition in partitions
                 for each in partition.ordered
             ),
-            topics=_topics(partitions),
+            topics=topics_of(partitions),
             is_partial=self._request.baseline is not None,
+            map=self._map(paths, partitions, nodes, findings) if self._request.is_mapped else None,
         )
+
+    def _map(
+        self,
+        paths: Sequence[str],
+        partitions: Sequence[PartitionState],
+        nodes: dict[str, tuple[Node, KnownTopics]],
+        findings: Sequence[AuditFinding],
+    ) -> AuditMap:
+        """What the page shows beside the findings. Tasks read the damaged regions again, and no others."""
+        strips = tuple(
+            strip_of(partition.task, partition.audited, nodes[partition.directory.path][1], self._now)
+            for partition in partitions
+            if partition.audited is not None
+        )
+        regions = read_regions(self._engine, findings)
+        return AuditMap(directories=tuple(paths), strips=strips, regions=regions)
 
     def _look_at(self, path: str) -> AuditedDirectory | None:
         try:
@@ -180,7 +182,7 @@ class _Run:
         key = task.topic_partition
         return key.topic in names or str(key) in names or task.name in names
 
-    def _list(self, partitions: Sequence[_Partition]) -> None:
+    def _list(self, partitions: Sequence[PartitionState]) -> None:
         tasks = [partition.task for partition in partitions]
         paths = [task.path for task in tasks]
         for outcome in self._engine.run(look_at_partition, tasks, paths=paths):
@@ -221,9 +223,9 @@ class _Run:
                 return meta.node_id, meta.cluster_id
         return path
 
-    def _read(self, partitions: Sequence[_Partition]) -> None:
+    def _read(self, partitions: Sequence[PartitionState]) -> None:
         """Audit all segments that are not yet audited."""
-        owners: list[_Partition] = []
+        owners: list[PartitionState] = []
         tasks: list[AuditTask] = []
         for partition in partitions:
             for task in self._tasks_of(partition):
@@ -248,7 +250,7 @@ class _Run:
             owner.segments[task.base_offset] = (stamps.get(task.base_offset, ""), outcome.result)
             self._read_size += outcome.result.read_size
 
-    def _tasks_of(self, partition: _Partition) -> Iterable[AuditTask]:
+    def _tasks_of(self, partition: PartitionState) -> Iterable[AuditTask]:
         if partition.facts is None:
             return
         listed = partition.facts.segments
@@ -277,7 +279,9 @@ class _Run:
                 task = before.continued(task)
             yield task
 
-    def _check(self, partitions: Iterable[_Partition], nodes: dict[str, tuple[Node, KnownTopics]]) -> None:
+    def _check(
+        self, partitions: Iterable[PartitionState], nodes: dict[str, tuple[Node, KnownTopics]]
+    ) -> None:
         """Combine segments; findings are added to the partition's places."""
         partitions = list(partitions)
         newest: dict[str, int] = {}
@@ -295,34 +299,33 @@ class _Run:
         for partition in partitions:
             for segment in partition.ordered:
                 partition.spots += segment.spots
-            if not partition.is_complete:
-                continue
             node, known = nodes[partition.directory.path]
-            partition.spots += self._check_one(partition, known, newest[partition.directory.path])
-            partition.spots += _check_topic_id(partition, node)
+            self._combine(partition, known, newest[partition.directory.path])
+            if partition.is_complete and partition.audited is not None:
+                partition.spots += check_partition(partition.audited)
+                partition.spots += _check_topic_id(partition, node)
 
-    def _check_one(self, partition: _Partition, known: KnownTopics, newest_ms: int) -> list[Spot]:
-        assert partition.facts is not None
+    def _combine(self, partition: PartitionState, known: KnownTopics, newest_ms: int) -> None:
+        if partition.facts is None:
+            return
         key = partition.task.topic_partition
         config = LogConfig() if key.topic == CLUSTER_METADATA else known.of(key.topic)
         segments = partition.ordered
         if config.preallocate and segments and not partition.directory.was_closed:
             partition.spots = [spot for spot in partition.spots if spot.kind is not AuditKind.ZEROS]
-        return check_partition(
-            AuditedPartition(
-                topic_partition=key,
-                facts=partition.facts,
-                segments=segments,
-                marks=partition.directory.marks_of(key),
-                is_compacted=config.compact,
-                newest_ms=newest_ms,
-                coordinated=self._coordinated,
-                is_whole=self._request.baseline is None,
-            )
+        partition.audited = AuditedPartition(
+            topic_partition=key,
+            facts=partition.facts,
+            segments=segments,
+            marks=partition.directory.marks_of(key),
+            is_compacted=config.compact,
+            newest_ms=newest_ms,
+            coordinated=self._coordinated,
+            is_whole=self._request.baseline is None,
         )
 
     def _look_again(
-        self, partitions: Sequence[_Partition], nodes: dict[str, tuple[Node, KnownTopics]]
+        self, partitions: Sequence[PartitionState], nodes: dict[str, tuple[Node, KnownTopics]]
     ) -> None:
         """Check again, and keep only what is found again, if a broker may have changed files meanwhile."""
         doubtful = [
@@ -335,7 +338,7 @@ class _Run:
             return
         again = []
         for partition in doubtful:
-            once_more = _Partition(partition.directory, partition.task)
+            once_more = PartitionState(partition.directory, partition.task)
             damaged = {spot.file for spot in partition.spots}
             once_more.segments = {
                 base: found
@@ -354,66 +357,12 @@ class _Run:
             is_gone = once_more.facts is None
             partition.spots = [] if is_gone else [spot for spot in partition.spots if _place(spot) in still]
 
-    def _totals(
-        self, directories: Sequence[AuditedDirectory], partitions: Sequence[_Partition]
-    ) -> AuditTotals:
-        segments = [segment for partition in partitions for segment in partition.ordered]
-        return AuditTotals(
-            directories=len(directories),
-            partitions=len(partitions),
-            segments=len(segments),
-            batches=sum(segment.scan.batches_count for segment in segments),
-            records=sum(segment.records_count for segment in segments),
-            bytes=sum(segment.size for segment in segments),
-            bytes_read=self._read_size,
-        )
-
-
-def _topics(partitions: Sequence[_Partition]) -> tuple[AuditedTopic, ...]:
-    """A row for each topic, in the order of their names."""
-    found: dict[str, list[_Partition]] = {}
-    for partition in partitions:
-        found.setdefault(partition.task.topic_partition.topic, []).append(partition)
-    return tuple(_topic(name, found[name]) for name in sorted(found))
-
-
-def _topic(name: str, partitions: Sequence[_Partition]) -> AuditedTopic:
-    segments = [segment for partition in partitions for segment in partition.ordered]
-    firsts = [segment.first_timestamp for segment in segments if segment.first_timestamp >= 0]
-    return AuditedTopic(
-        topic=name,
-        partitions=len(partitions),
-        segments=len(segments),
-        size=sum(segment.size for segment in segments),
-        records=sum(segment.records_count for segment in segments),
-        codecs=tuple(sorted({codec for segment in segments for codec in segment.codecs})),
-        first_timestamp=min(firsts, default=-1),
-        last_timestamp=max((segment.scan.max_timestamp for segment in segments), default=-1),
-    )
-
 
 def _place(spot: Spot) -> tuple[object, ...]:
     return spot.kind, spot.file, spot.position, spot.offset
 
 
-def _findings(partition: _Partition) -> list[AuditFinding]:
-    return [
-        AuditFinding(
-            kind=spot.kind,
-            directory=partition.task.log_directory,
-            partition=partition.task.name,
-            file=spot.file,
-            words=spot.words,
-            position=spot.position,
-            size=spot.size,
-            offset=spot.offset,
-            count=spot.times,
-        )
-        for spot in partition.spots
-    ]
-
-
-def _check_topic_id(partition: _Partition, node: Node) -> list[Spot]:
+def _check_topic_id(partition: PartitionState, node: Node) -> list[Spot]:
     """Compare the topic id of a partition with the cluster's metadata."""
     key, facts = partition.task.topic_partition, partition.facts
     is_live = str(key) == partition.task.name

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from stratalog.errors import UsageError
 from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind, Severity
@@ -15,6 +16,8 @@ from stratalog.operations.words import counted, size_text, time_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from stratalog.operations.audit.page.map import AuditMap
 
 _MOST_ROWS = 200
 
@@ -48,7 +51,10 @@ class AuditedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport(Report):
-    """All findings, the worst first. `audited` is what a later audit need not read again."""
+    """All findings, the worst first. `audited` is what a later audit need not read again.
+
+    `map` is what the page shows beside the findings, if the audit was asked for it.
+    """
 
     findings: tuple[AuditFinding, ...]
     totals_: AuditTotals
@@ -57,6 +63,7 @@ class AuditReport(Report):
     topics: tuple[AuditedTopic, ...] = ()
     notes: tuple[str, ...] = ()
     is_partial: bool = False
+    map: AuditMap | None = None
 
     def of(self, severity: Severity) -> list[AuditFinding]:
         return [finding for finding in self.findings if finding.severity is severity]
@@ -136,6 +143,14 @@ class AuditReport(Report):
 
         rows: list[dict[str, Any]] = [finding.to_document() for finding in self.findings]
         return pyarrow.Table.from_pylist(rows, schema=_schema())
+
+    def to_html(self) -> str:
+        """The report as one page that needs no network. UsageError if the audit was not asked to map."""
+        from stratalog.operations.audit.page.page import build_page
+
+        if self.map is None:
+            raise UsageError("this report has no map for a page: run the audit with mapped=True.")
+        return build_page(self, self.map)
 
 
 def _schema() -> pa.Schema:

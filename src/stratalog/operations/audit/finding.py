@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, fields
 
 from stratalog.operations.audit.kinds import AuditKind, Severity
@@ -38,7 +39,7 @@ class AuditFinding:
 
     @property
     def remedy(self) -> str:
-        return self.remedy_words or self.kind.rule.remedy.replace("{directory}", self.directory)
+        return self.remedy_words or self.kind.rule.remedy.replace("{directory}", shlex.quote(self.directory))
 
     @property
     def place(self) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stratalog.files.names import FileKind, TopicPartition, segment_file_name
 from stratalog.log.epochs import EpochEntry, EpochStitch
@@ -71,30 +72,46 @@ def check_partition(partition: AuditedPartition) -> list[Spot]:
     return found
 
 
-def _gaps(partition: AuditedPartition) -> Iterator[Spot]:
-    """Offsets that no batch has, and why."""
+class OffsetGap(NamedTuple):
+    """Offsets that no batch has, before or in a segment. `is_lost`: nothing explains them."""
+
+    segment_base: int
+    first: int
+    last: int
+    is_lost: bool
+
+
+def gaps_of(partition: AuditedPartition) -> Iterator[OffsetGap]:
+    """The gaps that the audit has kept, in order; deletion, compaction and damage explain some of them."""
     start = partition.marks.log_start_offset or 0
     was_cleaned = (
         partition.is_compacted
         or partition.marks.cleaner_offset is not None
         or any(segment.is_compacted for segment in partition.segments)
     )
-    explained = 0
     before: AuditedSegment | None = None
     for segment in partition.segments:
         gaps = list(segment.gaps)
         if before is not None and before.last_offset + 1 < segment.base_offset:
             gaps.insert(0, (before.last_offset + 1, segment.base_offset - 1))
-        name = segment_file_name(segment.base_offset, FileKind.LOG)
         has_damage = segment.has_damage or (before is not None and before.has_damage)
         for first, last in gaps:
-            if last < start or was_cleaned or has_damage:
-                explained += 1  # deleted, compacted, or reported as damage
-                continue
-            words = f"Offsets {first} to {last} are missing, {counted(last - first + 1, 'record')}."
-            yield Spot(AuditKind.LOST_OFFSETS, name, words, offset=first)
-        explained += segment.gaps_count - len(segment.gaps)
+            is_lost = not (last < start or was_cleaned or has_damage)
+            yield OffsetGap(segment.base_offset, first, last, is_lost)
         before = segment
+
+
+def _gaps(partition: AuditedPartition) -> Iterator[Spot]:
+    """Offsets that no batch has, and why."""
+    explained = sum(segment.gaps_count - len(segment.gaps) for segment in partition.segments)
+    for gap in gaps_of(partition):
+        if not gap.is_lost:
+            explained += 1
+            continue
+        count = counted(gap.last - gap.first + 1, "record")
+        words = f"Offsets {gap.first} to {gap.last} are missing, {count}."
+        name = segment_file_name(gap.segment_base, FileKind.LOG)
+        yield Spot(AuditKind.LOST_OFFSETS, name, words, offset=gap.first)
     if explained and partition.is_compacted is False and not any(s.has_damage for s in partition.segments):
         verb = "is" if explained == 1 else "are"
         words = f"{counted(explained, 'range')} of offsets {verb} missing, as after compaction or deletion."
@@ -116,10 +133,14 @@ def _checkpoints(partition: AuditedPartition) -> Iterator[Spot]:
             yield Spot(AuditKind.CHECKPOINT_PAST_END, name, words, offset=offset)
 
 
+def new_stitch() -> ProducerStitch:
+    """The producers of a log before its first segment: no snapshot is used, and none expires."""
+    return ProducerStitch(SnapshotSet((), lambda _: None), now_ms=0, producer_id_expiration_ms=1)
+
+
 def _producers(partition: AuditedPartition) -> Iterator[Spot]:
     """Aborted transactions, snapshots, and transactions that do not end."""
-    snapshots = SnapshotSet((), lambda _: None)
-    state = ProducerStitch(snapshots, now_ms=0, producer_id_expiration_ms=1)
+    state = new_stitch()
     waiting = dict(partition.facts.snapshots)
     was_cleaned = bool(partition.is_compacted) or any(each.is_compacted for each in partition.segments)
     for segment in partition.segments:

@@ -1,0 +1,74 @@
+"""The commands to run next: each once, in a safe order, and never from a name on the disk."""
+
+from __future__ import annotations
+
+import shlex
+
+from stratalog.operations.audit.finding import AuditFinding
+from stratalog.operations.audit.kinds import AuditKind, Severity
+from stratalog.operations.audit.page.advice import next_commands
+
+
+def found(kind: AuditKind, directory: str = "/d", **values: object) -> AuditFinding:
+    fields = {"partition": "t-0", "file": "0.log", "words": "It is so.", **values}
+    return AuditFinding(kind=kind, directory=directory, **fields)  # type: ignore[arg-type]
+
+
+def commands(*findings: AuditFinding, directories: tuple[str, ...] = ("/d",)) -> list[str]:
+    return [each.command for each in next_commands(findings, directories)]
+
+
+def test_a_recovery_comes_after_its_dry_run_and_an_audit_last() -> None:
+    assert commands(found(AuditKind.MISSING_INDEX)) == [
+        "stratalog recover --dry-run --all /d",
+        "stratalog recover --all /d",
+        "stratalog audit /d",
+    ]
+
+
+def test_a_recovery_that_would_cut_is_not_run_before_the_one_that_salvages() -> None:
+    """`recover --all` first would cut off what `--salvage` keeps."""
+    asked = next_commands(
+        [found(AuditKind.INDEX_ENTRY), found(AuditKind.WRONG_CRC), found(AuditKind.TORN_TAIL)], ["/d"]
+    )
+
+    assert [each.command for each in asked] == [
+        "stratalog recover --dry-run --all --salvage /d",
+        "stratalog recover --all --salvage /d",
+        "stratalog audit /d",
+    ]
+    assert (asked[1].findings_count, asked[1].severity) == (3, Severity.ERROR)
+
+
+def test_each_directory_has_its_own() -> None:
+    found_there = found(AuditKind.WRONG_CRC, "/a"), found(AuditKind.MISSING_INDEX, "/b")
+
+    assert commands(*found_there, directories=("/a", "/b"))[1::2] == [
+        "stratalog recover --all --salvage /a",
+        "stratalog recover --all /b",
+    ]
+
+
+def test_a_hanging_transaction_is_ended_by_kafkas_tool() -> None:
+    (abort, _) = commands(found(AuditKind.HANGING_TRANSACTION, partition="a-b-3", offset=17))
+
+    assert abort == (
+        "kafka-transactions.sh --bootstrap-server HOST:9092 abort --topic a-b --partition 3 --start-offset 17"
+    )
+
+
+def test_a_path_is_one_word_for_a_shell() -> None:
+    hostile = "/d; rm -rf ~ `id` $(id)'"
+
+    for command in commands(found(AuditKind.WRONG_CRC, hostile), directories=(hostile,)):
+        assert shlex.split(command)[-1] == hostile
+
+
+def test_words_of_a_finding_give_no_command() -> None:
+    refused = found(AuditKind.WILL_NOT_START, remedy_words="Move `rm -rf ~`-0 away.")
+
+    assert commands(refused, found(AuditKind.GAP), found(AuditKind.STRAY)) == []
+
+
+def test_a_record_to_look_at_is_named_by_its_file() -> None:
+    assert commands(found(AuditKind.UNDECODABLE_RECORD))[0] == "stratalog dump --print-data-log /d/t-0/0.log"
