@@ -21,6 +21,12 @@ from tests.fixtures.catalog import log_dirs
 disk = Disk()
 
 
+def test_beside_another_epoch_it_never_says_minus_one() -> None:
+    assert NO_PROMISE.beside_epoch() == SAYS_NOTHING
+    assert SAYS_NOTHING.beside_epoch() == SAYS_NOTHING
+    assert CleanShutdown(broker_epoch=124).beside_epoch() == CleanShutdown(broker_epoch=124)
+
+
 def test_a_brokers_file_is_written_again_byte_for_byte(tmp_path: Path) -> None:
     (logs,) = log_dirs("4.3.1", "clean")
     content = CleanShutdownFile(disk, logs).read()

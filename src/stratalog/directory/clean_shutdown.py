@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from stratalog.errors import DiskError
@@ -41,6 +41,10 @@ class CleanShutdown:
     def has_epoch(self) -> bool:
         """Whether it has an epoch, which is a promise to the controller."""
         return self.broker_epoch not in (None, UNKNOWN_EPOCH)
+
+    def beside_epoch(self) -> Self:
+        """What the file says if another directory has an epoch: -1 would let that epoch count for all."""
+        return self if self.has_epoch else replace(self, broker_epoch=None)
 
     def fields(self) -> dict[str, int | None]:
         """The fields that `stratalog-session.json` keeps while the file is removed."""

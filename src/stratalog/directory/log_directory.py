@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.clean_shutdown import NO_PROMISE, SAYS_NOTHING, CleanShutdown
+from stratalog.directory.clean_shutdown import NO_PROMISE, CleanShutdown
 from stratalog.directory.clean_state import CleanState
 from stratalog.directory.kind import Kind, kind_of
 from stratalog.directory.layout import Layout, classify
@@ -138,7 +138,7 @@ class LogDirectory:
         """
         self.locks.check()  # a broker that found the lock gone may have started since
         content = self._promise if content is None else content
-        self.state.put_back(SAYS_NOTHING if content == NO_PROMISE and is_beside_epoch else content)
+        self.state.put_back(content.beside_epoch() if is_beside_epoch else content)
 
     def forget_epoch(self) -> None:
         """Drop the epoch: something is cut off after a clean shutdown, so it would promise too much."""

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
-from stratalog.directory.clean_shutdown import NO_PROMISE, SAYS_NOTHING, CleanShutdown
+from stratalog.directory.clean_shutdown import NO_PROMISE, CleanShutdown
 from stratalog.directory.kind import check_place
 from stratalog.directory.layout import PartitionEntry, find_aliases
 from stratalog.directory.locking import Locks, MakeLock
@@ -355,11 +355,11 @@ class _Recovery:
         own = directory.own_promise() if directory.state.note.was_clean else promise
         wanted = NO_PROMISE if self._has_failed else own
         if directory.written is None or (directory.written.has_epoch and wanted != directory.written):
-            is_silent = wanted == NO_PROMISE and self._says_nothing(directory)
-            directory.end(SAYS_NOTHING if is_silent else wanted)
+            is_beside_epoch = not wanted.has_epoch and self._may_be_beside_an_epoch(directory)
+            directory.end(wanted.beside_epoch() if is_beside_epoch else wanted)
             self._settle(directory)
 
-    def _says_nothing(self, directory: DirectoryRecovery) -> bool:
+    def _may_be_beside_an_epoch(self, directory: DirectoryRecovery) -> bool:
         missing = missing_directories(self._directories, self._node.metadata, self._node.node_id)
         return may_stand_beside_an_epoch(directory, self._directories, has_missing=bool(missing))
 

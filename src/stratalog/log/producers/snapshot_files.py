@@ -11,12 +11,12 @@ import errno
 import os
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from pathlib import PurePath
 
 from stratalog.errors import CorruptSnapshotError, DiskError
 from stratalog.files.disk import changing
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind, FileState, parse_segment_file, segment_file_name
+from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
@@ -70,7 +70,7 @@ class SnapshotFiles:
 
     def path(self, offset: int, state: FileState = FileState.LIVE) -> str:
         name = segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT, state)
-        return str(PurePath(self._directory) / name)
+        return join_path(self._directory, name)
 
     def read(self, offset: int) -> list[ProducerStateEntry]:
         """The producers in a snapshot; CorruptSnapshotError if it is torn or damaged."""
