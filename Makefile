@@ -32,7 +32,7 @@ help:  ## List the targets
 	    printf '  make %-16s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
-demo: warm-once  ## Build a damaged log directory and find the damage with Spark (ARGS="--size 1GB")
+demo: warm-once  ## A broker's directory, a power cut, and the way back (ARGS="--size 1GB")
 	$(VENV)/bin/stratalog demo $(ARGS)
 
 .PHONY: quick

@@ -7,31 +7,42 @@ from pathlib import Path
 import pytest
 
 from stratalog.cli import main
-from stratalog.cli.demo_damage import log_damages
-from stratalog.operations.audit.audit import audit
-
-SMALL = ["demo", "--engine", "threads", "--size", "4MB"]
+from tests.cli.demos import SMALL, report_of, told
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The logs of a demo with --directory."""
-    directory = tmp_path_factory.mktemp("demo") / "logs"
-    assert main.run([*SMALL, "--directory", str(directory)]) == 0
-    return directory
-
-
-def test_the_tables_name_topics_and_damaged_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(SMALL) == 0
+def test_each_command_is_printed_before_what_it_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "demo"
+    assert main.run([*SMALL, "--directory", str(folder)]) == 0
 
     printed = capsys.readouterr()
-    for word in ("orders", "payments", "zstd", "one bit flipped", "last batch torn", "2026-01-01"):
+    for word in ("orders", "payments", "zstd", "wrong-crc", "torn-tail", "2026-01-01"):
         assert word in printed.out
+    commands = [line.split() for line in printed.err.splitlines() if line.startswith("    $ stratalog")]
+    assert [command[2] for command in commands] == ["doctor", "audit", "recover", "doctor"]
     assert "All 5 planted damages were found, each at its byte, and no other in a log." in printed.err
 
 
-def test_what_was_kept_is_still_damaged(kept: Path) -> None:
-    assert len(log_damages(audit([kept]))) == 5
+def test_what_it_leaves_is_a_directory_that_a_broker_can_start_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = told(capsys, tmp_path / "demo")
+
+    assert [step["status"] for step in result["steps"]] == [0, 1, 1, 0]
+    before, after = (step["report"] for step in result["steps"] if " doctor " in step["command"])
+    assert [state["is_clean"] for state in before["directories"]] == [False]
+    assert [state["is_clean"] for state in after["directories"]] == [True]
+    assert after["may_start"]
+    assert main.run(["doctor", result["directory"]]) == 0
+
+
+def test_quarantine_keeps_what_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = told(capsys, tmp_path / "demo")
+
+    kept = list(Path(result["directory"]).glob("stratalog-quarantine-*"))
+    assert kept
+    assert report_of(result, "recover")["directories"][0]["outcome"] == "recovered"
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

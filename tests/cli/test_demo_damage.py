@@ -6,44 +6,37 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.cli import main
-from stratalog.cli.demo_damage import Planted, log_damages, unexpected
+from stratalog.cli.demo_damage import Planted, cut_the_power, log_damages, plant, unexpected
+from stratalog.cli.demo_logs import build_logs
+from stratalog.files.disk import Disk
 from stratalog.operations.audit.audit import audit
-from tests.cli.demos import document
-
-SMALL = ["demo", "--engine", "threads", "--size", "4MB"]
+from tests.cli.demos import report_of, told
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The logs of a demo with --directory."""
-    directory = tmp_path_factory.mktemp("demo") / "logs"
-    assert main.run([*SMALL, "--directory", str(directory)]) == 0
-    return directory
+def test_exactly_the_planted_damage_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = told(capsys, tmp_path / "demo")
 
-
-def test_exactly_the_planted_damage_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([*SMALL, "--json"]) == 0
-
-    result = document(capsys)
     planted = {(damage["path"], damage["position"]) for damage in result["planted"]}
     assert len(planted) == 5
     assert planted == {
         (f"{found['directory']}/{found['partition']}/{found['file']}", found["position"])
-        for found in result["findings"]
+        for found in report_of(result, "audit")["findings"]
         if found["file"].endswith(".log") and found["position"] is not None
     }
     assert result["problems"] == []
 
 
-@pytest.mark.parametrize("seed", [2, 3])
-@pytest.mark.parametrize("size", ["5MB", "12MB"])
-def test_other_seeds_and_sizes_find_it_too(seed: int, size: str) -> None:
-    assert main.run(["demo", "--engine", "threads", "--size", size, "--seed", str(seed), "--json"]) == 0
+@pytest.mark.parametrize(("seed", "size"), [(2, 5_000_000), (3, 12_000_000)])
+def test_other_seeds_and_sizes_find_it_too(seed: int, size: int, tmp_path: Path) -> None:
+    planted = plant(build_logs(tmp_path, size=size, seed=seed, disk=Disk()))
+    cut_the_power(tmp_path)
+
+    assert unexpected(planted, audit([tmp_path])) == []
 
 
-def test_a_difference_between_planted_and_found_is_told(kept: Path) -> None:
-    report = audit([kept])
+def test_a_difference_between_planted_and_found_is_told(tmp_path: Path) -> None:
+    plant(build_logs(tmp_path, size=4_000_000, seed=1, disk=Disk()))
+    report = audit([tmp_path])
     found = [
         (str(Path(each.directory, each.partition, each.file)), each.position or 0)
         for each in log_damages(report)

@@ -5,8 +5,9 @@ bench          `stratalog bench startup`: how long loading takes, strategy by st
 broker         what the command line and a server.properties say about a broker
 compact        `stratalog compact`
 completion     `stratalog completion`, and what is completed
-demo           `stratalog demo`: builds a directory, damages it, finds the damage
-demo_damage    the damage that `demo` plants
+demo           `stratalog demo`: a broker's directory, a power cut, and the way back
+demo_damage    the power cut, and the damage that `demo` plants
+demo_groups    the transactions and the consumer groups of `demo`
 demo_logs      the logs that `demo` builds, the same bytes for the same seed
 doctor         `stratalog doctor`
 du             `stratalog du`

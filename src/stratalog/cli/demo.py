@@ -1,12 +1,14 @@
-"""`stratalog demo`: build a log directory, damage it, and find the damage with an audit on Spark."""
+"""`stratalog demo`: a broker's directory, a power cut, and the way back, command by command."""
 
 from __future__ import annotations
 
+import io
+import shlex
+import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,20 +17,20 @@ import click
 from stratalog.cli.output import ExitCode, Output, json_option
 from stratalog.cli.size import parse_size
 from stratalog.errors import UsageError
-from stratalog.operations.report import Table
 from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from stratalog.cli.demo_damage import Planted
-    from stratalog.engine.engine import Engine
-    from stratalog.operations.audit.audit_report import AuditReport
-    from stratalog.operations.audit.finding import AuditFinding
 
 SMALLEST_SIZE = 4_000_000
-WAKING_TASKS = 64
+BY_PLACE = """
+SELECT get_json_object(CAST(value AS STRING), "$.place") AS place, count(*) AS orders
+FROM orders GROUP BY place ORDER BY orders DESC
+"""
+BY_LAG = "SELECT `group`, topic, sum(lag) AS lag FROM kafka_lag GROUP BY ALL ORDER BY lag DESC LIMIT 5"
 
 
-@click.command(short_help="Build a log directory, damage it, and find the damage.")
+@click.command(short_help="A broker's directory, a power cut, and the way back.")
 @click.option(
     "--size",
     default="400MB",
@@ -40,7 +42,7 @@ WAKING_TASKS = 64
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Build the logs in this folder, and keep them.  [default: a temporary folder]",
+    help="Build everything in this folder.  [default: a new folder for temporary files]",
 )
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
@@ -49,124 +51,165 @@ WAKING_TASKS = 64
     type=click.Choice(["spark", "threads"]),
     default="spark",
     show_default=True,
-    help="How the segments are audited; threads need no Java.",
+    help="What runs the audit; threads need no Java, and leave out the queries and the export.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same number gives the same bytes.")
 @json_option
-@click.pass_obj
+@click.pass_context
 def demo(
-    output: Output, *, size: int, directory: Path | None, master: str, engine_name: str, seed: int
+    context: click.Context,
+    *,
+    size: int,
+    directory: Path | None,
+    master: str,
+    engine_name: str,
+    seed: int,
 ) -> ExitCode:
-    """Build a log directory, damage it, and find the damage with an audit on Spark.
+    """Build a broker's log directory, cut its power, and bring it back, command by command.
 
-    Each task reads a segment, checks every checksum, and compares the indexes with the batches.
+    It has seven topics, with every codec, transactions and consumer groups; the power cut damages five files.
+    `doctor`, `audit`, `recover`, `sql` and `export` follow, each as it would be typed. The folder stays.
     """
     if size < SMALLEST_SIZE:
         raise UsageError(
             f"--size {size} is too small for five topics: give at least {size_text(SMALLEST_SIZE)}"
         )
-    with _directory(output, directory) as root, _engine(output, engine_name, master) as engine:
-        planted, report, seconds = _build_and_audit(output, engine, root, size=size, seed=seed)
-    from stratalog.cli.demo_damage import log_damages, unexpected
-
-    problems = unexpected(planted, report)
-    topics, _, advice = report.tables()
-    output.show(
-        {
-            **report.to_document(),
-            "planted": [asdict(damage) for damage in planted],
-            "problems": problems,
-            "seconds": round(seconds, 3),
-        },
-        topics,
-        _damages_table(log_damages(report), planted),
-        advice,
-    )
-    read_size = report.totals()["bytes_read"]
-    rate = size_text(int(read_size / seconds))
-    output.say(f"Audited {size_text(read_size)} in {seconds:.1f} s: {rate} a second.")
-    for problem in problems:
-        output.say(problem)
-    if problems:
-        return ExitCode.FAILED
-    output.say(f"All {len(planted)} planted damages were found, each at its byte, and no other in a log.")
-    return ExitCode.FINE
+    story = _Story(context.ensure_object(Output), context.find_root().command, _folder(directory))
+    with _one_session(engine_name, master):
+        return story.tell(size, seed, None if engine_name == "threads" else master)
 
 
-def _build_and_audit(
-    output: Output, engine: Engine, root: Path, *, size: int, seed: int
-) -> tuple[list[Planted], AuditReport, float]:
-    """(what was planted, what was found, how many seconds the audit took)."""
-    from stratalog.cli.demo_damage import plant
-    from stratalog.cli.demo_logs import build_logs
-    from stratalog.files.disk import Disk
-    from stratalog.operations.audit.audit import audit
-
-    disk = Disk()
-    with output.progress("Building logs ") as on_progress:
-        logs = build_logs(root, size=size, seed=seed, disk=disk, on_progress=on_progress)
-    built_size = sum(log.stat().st_size for log in logs)
-    output.say(f"Built {len(logs)} segments, {size_text(built_size)}, in {root}.")
-    planted = plant(logs)
-    output.say(f"Damaged {len(planted)} of them.")
-    began = time.perf_counter()
-    with output.progress("Auditing segments ") as on_progress:
-        report = audit([root], engine=engine, on_progress=on_progress)
-    return planted, report, time.perf_counter() - began
-
-
-@contextmanager
-def _directory(output: Output, directory: Path | None) -> Iterator[Path]:
-    """The chosen directory, which must be new or empty, or a temporary one."""
+def _folder(directory: Path | None) -> Path:
     if directory is None:
-        with tempfile.TemporaryDirectory(prefix="stratalog-demo-") as temporary:
-            yield Path(temporary)
-        return
+        return Path(tempfile.mkdtemp(prefix="stratalog-demo-"))
     if directory.exists() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty: the demo damages what it finds, so give it a new folder")
-    yield directory
-    output.say(f"The damaged logs are in {directory}.")
+    return directory
 
 
 @contextmanager
-def _engine(output: Output, name: str, master: str) -> Iterator[Engine]:
-    if name == "threads":
-        from stratalog.engine.threads import ThreadEngine
-
-        yield ThreadEngine()
+def _one_session(engine_name: str, master: str) -> Iterator[None]:
+    """A session that all commands of the demo share."""
+    if engine_name == "threads":
+        yield
         return
-    from stratalog.engine.engine import results_in_order
-    from stratalog.spark.engine import SparkEngine
     from stratalog.spark.session import session
-    from stratalog.spark.workers import wake_worker
 
-    output.say(f"Starting Spark on {master} ...")
-    with session("stratalog demo", master=master) as spark:
-        engine = SparkEngine(spark)
-        # The first job of a session takes seconds to start its workers, which would count as auditing.
-        results_in_order(engine.run(wake_worker, range(WAKING_TASKS)))
-        yield engine
+    with session("stratalog demo", master=master):
+        yield
 
 
-def _damages_table(damages: Sequence[AuditFinding], planted: Sequence[Planted]) -> Table:
-    done = {(damage.path, damage.position): damage.what for damage in planted}
-    return Table(
-        title="Damage",
-        columns=["!file", ">at byte", ">bytes lost", "planted", "found", "which means"],
-        rows=[
-            [
-                f"{damage.partition}/{damage.file}",
-                f"{damage.position}",
-                f"{damage.size}",
-                done.get((path_of(damage), damage.position or 0), "nothing"),
-                damage.kind.value,
-                damage.words,
-            ]
-            for damage in damages
-        ],
-    )
+@dataclass(slots=True, kw_only=True)
+class _Told:
+    """A command that was run: its line, its exit status and its report."""
+
+    command: str
+    status: int
+    report: object
 
 
-def path_of(finding: AuditFinding) -> str:
-    """The path of the file that a finding is about."""
-    return str(Path(finding.directory, finding.partition, finding.file))
+@dataclass(slots=True)
+class _Story:
+    output: Output
+    root: click.Command
+    folder: Path
+    told: list[_Told] = field(default_factory=list)
+
+    def tell(self, size: int, seed: int, master: str | None) -> ExitCode:
+        """All steps; FAILED if the audit did not find exactly what was planted."""
+        from stratalog.cli.demo_damage import unexpected
+        from stratalog.operations.audit.audit_report import AuditReport
+
+        logs, page = self.folder / "kafka-logs", self.folder / "audit.parquet"
+        planted = self._build(logs, size, seed)
+        directory = str(logs)
+        self._step(
+            "May the broker be started? Only names, sizes and small files are read.", "doctor", directory
+        )
+        on_spark = [] if master is None else ["--master", master]
+        audited = self._step(
+            "What is wrong? Every byte of every file is checked" + (", on Spark." if on_spark else "."),
+            *("audit", directory, *on_spark, "--to", str(page)),
+        )
+        assert isinstance(audited, AuditReport)
+        problems = unexpected(planted, audited)
+        self._step(
+            "Repair it. There is no other copy, so whatever can be read after the damage stays. What is cut "
+            "off is kept in quarantine.",
+            *("recover", directory, "--salvage"),
+        )
+        self._step("And now?", "doctor", directory)
+        if master is not None:
+            self._query(directory, master)
+        return self._end(logs, problems, [asdict(damage) for damage in planted])
+
+    def _build(self, logs: Path, size: int, seed: int) -> list[Planted]:
+        from stratalog.cli.demo_damage import cut_the_power, plant
+        from stratalog.cli.demo_logs import build_logs
+        from stratalog.files.disk import Disk
+
+        with self.output.progress("Building logs ") as on_progress:
+            built = build_logs(logs, size=size, seed=seed, disk=Disk(), on_progress=on_progress)
+        built_size = size_text(sum(log.stat().st_size for log in built))
+        self.output.say(
+            f"Built the log directory of a broker, {built_size} in {len(built)} segments: {logs}."
+        )
+        planted = plant(built)
+        cut_the_power(logs)
+        self.output.say(f"Cut its power, and damaged {len(planted)} files.")
+        return planted
+
+    def _query(self, directory: str, master: str) -> None:
+        on_spark = ["--master", master]
+        query = " ".join(BY_PLACE.split())
+        self._step("The records, by SQL on embedded Spark:", *("sql", directory, query, *on_spark))
+        self._step("How far behind is each consumer group?", *("sql", directory, BY_LAG, *on_spark))
+        target = str(self.folder / "export")
+        self._step(
+            "One topic as Parquet, for everything else:",
+            *("export", directory, "--topic", "payments", "--to", target, *on_spark),
+        )
+
+    def _step(self, words: str, *arguments: str) -> object:
+        """Print what the step shows and its command, and run the command; returns its report, if any."""
+        command = shlex.join(["stratalog", *arguments])
+        self.output.say(f"\n{words}\n\n    $ {command}\n")
+        sys.stderr.flush()
+        inner = Output(is_plain=self.output.is_plain)
+        with redirect_stdout(io.StringIO() if self.output.as_json else sys.stdout):
+            status = self.root.main(
+                args=list(arguments), prog_name="stratalog", obj=inner, standalone_mode=False
+            )
+            sys.stdout.flush()
+        self.told.append(_Told(command=command, status=int(status or 0), report=inner.reported))
+        return inner.reported
+
+    def _end(self, logs: Path, problems: list[str], planted: list[dict[str, object]]) -> ExitCode:
+        if self.output.as_json:
+            self.output.show(
+                {"directory": str(logs), "planted": planted, "problems": problems, "steps": self._steps()}
+            )
+        for problem in problems:
+            self.output.say(problem)
+        if problems:
+            return ExitCode.FAILED
+        self.output.say(
+            f"\nAll {len(planted)} planted damages were found, each at its byte, and no other in a log. "
+            f"Everything is in {self.folder}. Go on with:\n\n"
+            f"    stratalog explain {logs}\n"
+            f"    stratalog dump {logs}/transfers-0\n"
+            f"    rm -r {self.folder}"
+        )
+        return ExitCode.FINE
+
+    def _steps(self) -> list[dict[str, object]]:
+        from stratalog.operations.report import Report
+
+        return [
+            {
+                "command": each.command,
+                "status": each.status,
+                "report": each.report.to_document() if isinstance(each.report, Report) else None,
+            }
+            for each in self.told
+        ]

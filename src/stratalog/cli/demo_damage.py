@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stratalog.files.names import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT
 from stratalog.operations.audit.audit_report import AuditReport
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import Severity
@@ -45,6 +46,12 @@ def plant(logs: Sequence[Path]) -> list[Planted]:
         # Torn tails and zeros appear where a broker was writing when it died: in the last segment.
         planted.append(way(own[-1] if way in (tear_the_tail, append_zeros) else own[len(own) // 2]))
     return planted
+
+
+def cut_the_power(directory: Path) -> None:
+    """What a broker's last shutdown left, and what it has flushed, is not known any more."""
+    for name in (CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT):
+        (directory / name).unlink()
 
 
 def flip_a_bit(path: str) -> Planted:

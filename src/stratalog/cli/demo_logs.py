@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from stratalog.cli.demo_groups import write_commits, write_transfers
+from stratalog.directory.formatting.format import format_directories
 from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.engine.engine import results_in_order
@@ -84,20 +86,31 @@ def build_logs(
 ) -> list[Path]:
     """Write the partitions in parallel: encoding, compressing and writing all release the GIL.
 
-    Their indexes come from a recovery, like those of a broker that died. Returns the logs, in order.
+    Their indexes come from a recovery, like those of a broker that died. The directory is then that of a
+    stand-alone broker. Returns the logs of TOPICS, in order.
     """
     plans = plan_logs(directory, size=size, seed=seed)
     sizes = [plan.size for plan in plans]
     writing = ThreadEngine().run(
         lambda _, plan: write_partition(disk, plan), plans, sizes=sizes, on_progress=on_progress
     )
-    results_in_order(writing)
+    ends = {
+        TopicPartition(plan.topic.name, plan.partition): end
+        for plan, end in zip(plans, results_in_order(writing), strict=True)
+    }
+    logs = sorted(directory.glob(f"*/*{FileKind.LOG.value}"))
+    write_transfers(disk, directory, START_MS)
+    write_commits(disk, directory, ends, START_MS)
     recover_directories([str(directory)], options=RecoveryChoices())
-    return sorted(directory.glob(f"*/*{FileKind.LOG.value}"))
+    format_directories([directory])
+    return logs
 
 
-def write_partition(disk: Disk, plan: PartitionPlan) -> None:
-    """Write the segments of one partition, each named after its first offset as Kafka names them."""
+def write_partition(disk: Disk, plan: PartitionPlan) -> int:
+    """Write the segments of one partition, each named after its first offset as Kafka names them.
+
+    Returns the end of the log.
+    """
     plan.folder.mkdir(parents=True)
     options = BatchOptions(codec=plan.topic.codec, partition_leader_epoch=0)
     written_size = segment_size = next_offset = 0
@@ -112,7 +125,8 @@ def write_partition(disk: Disk, plan: PartitionPlan) -> None:
         written_size += len(blob)
         next_offset += rows.num_rows
         if written_size >= plan.size:
-            return
+            break
+    return next_offset
 
 
 def _records(plan: PartitionPlan) -> Iterator[pa.RecordBatch]:

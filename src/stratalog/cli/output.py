@@ -50,6 +50,7 @@ class Output:
     as_json: bool = False
     is_plain: bool = False
     is_summary: bool = False
+    reported: Report | None = None  # the last report, for a command that runs others
     _consoles: dict[bool, Console] = field(default_factory=dict)
 
     def say(self, words: str) -> None:
@@ -75,6 +76,7 @@ class Output:
 
     def report(self, report: Report) -> ExitCode:
         """Print the report of an operation, its verdict last; returns the command's exit status."""
+        self.reported = report
         if self.as_json:
             document = {} if self.is_summary else report.to_document()
             click.echo(
