@@ -28,6 +28,7 @@ ORDER = [
     "jobs",
     "scanning",
     "tables",
+    "questions",
     "polars",
     "duckdb",
     "spark",

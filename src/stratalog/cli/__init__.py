@@ -3,6 +3,7 @@
 audit          `stratalog audit`
 bench          `stratalog bench startup`: how long loading takes, strategy by strategy
 broker         what the command line and a server.properties say about a broker
+cat            `stratalog cat`
 compact        `stratalog compact`
 completion     `stratalog completion`, and what is completed
 demo           `stratalog demo`: a broker's directory, a power cut, and the way back
@@ -33,6 +34,6 @@ startup/       the parts of `bench startup`
 warm           `stratalog warm`
 warming        compiles every kernel by running a small log through all of them
 
-Not here: anything that decides or changes. A command reads its options, calls `operations/`, `jobs/` or
-`spark/`, and hands the report to `output`.
+Not here: anything that decides or changes. A command reads its options, calls `operations/`, `jobs/`,
+`questions/` or `spark/`, and hands the report to `output`.
 """

@@ -9,6 +9,7 @@ import click
 
 from stratalog.cli.audit import audit
 from stratalog.cli.bench import bench
+from stratalog.cli.cat import cat
 from stratalog.cli.compact import compact
 from stratalog.cli.completion import completion
 from stratalog.cli.demo import demo
@@ -47,6 +48,7 @@ def cli() -> None:
 
 cli.add_command(audit)
 cli.add_command(bench)
+cli.add_command(cat)
 cli.add_command(compact)
 cli.add_command(completion)
 cli.add_command(demo)

@@ -117,10 +117,17 @@ def check_directories(directories: tuple[str, ...]) -> None:
     A missing log directory of --config is not a usage error: its disk may not be mounted.
     """
     for directory in directories:
-        if not Path(directory).is_dir():
+        if not _is_directory(directory):
             is_name = len(directories) > 1 and "/" not in directory
             hint = f" A topic is now given by --topic {directory}." if is_name else ""
             raise UsageError(f"{directory} is not a directory.{hint}")
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except PermissionError:
+        return True  # whoever reads it says what is not permitted
 
 
 def split_places(places: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -136,7 +143,7 @@ def split_places(places: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, .
     directories: dict[str, None] = {}
     names: dict[str, None] = {}
     for place in places:
-        if not Path(place).is_dir():
+        if not _is_directory(place):
             if "/" in place:
                 check_directories((place,))
             names[place] = None

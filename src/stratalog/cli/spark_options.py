@@ -76,6 +76,23 @@ def decoding_options(command: Command) -> Command:
     return decorated
 
 
+def schema_options(command: Command) -> Command:
+    """Adds those of `decoding_options` that say where schemas are, for a command whose --key is a key."""
+
+    @wraps(command)
+    def collected(*arguments: Any, **given: Any) -> object:  # Any: whatever the command takes
+        names = [name for name in _DECODING if name not in DECODED]
+        found = {_DECODING[name]: given.pop(name) for name in names}
+        decoding = {option: text for option, text in found.items() if text is not None}
+        return command(*arguments, decoding=decoding, **given)
+
+    decorated = cast(Command, collected)
+    for what in reversed(DECODED):
+        for option in reversed(_options_of(what)[1:]):
+            decorated = option(decorated)
+    return decorated
+
+
 # The options of a command, and those of the source.
 _DECODING = {
     "key": "keyEncoding",

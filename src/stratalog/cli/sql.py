@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
-import math
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +155,8 @@ def _print(output: Output, found: pa.Table, format_name: str, limit: int) -> Non
     elif format_name == "csv":
         _print_csv(found)
     else:
+        from stratalog.scanning.values import json_text
+
         names = _names_for_json(found.column_names)
         for row in _rows(found):
             click.echo(json_text(dict(zip(names, row, strict=True))))
@@ -196,38 +195,10 @@ def _names_for_json(names: list[str]) -> list[str]:
 
 def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:  # Any: a column can be of any type
     """The rows, as values in the order of the columns; not by name, because two columns may have the same."""
+    from stratalog.scanning.values import column_values
+
     for batch in found.to_batches():
-        yield from zip(*map(_values, batch.columns), strict=True)
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """The values of a column. A timestamp can be any number: outside Python's `datetime` it becomes text."""
-    import pyarrow as pa
-
-    try:
-        found: list[Any] = column.to_pylist()
-    except (ValueError, OverflowError):
-        if pa.types.is_timestamp(column.type):
-            return [None if time is None else _time(time) for time in column.cast(pa.int64()).to_pylist()]
-        if pa.types.is_date32(column.type):
-            return [None if day is None else _day(day) for day in column.cast(pa.int32()).to_pylist()]
-        raise
-    return found
-
-
-def _time(micros: int) -> datetime | str:
-    import numpy as np
-
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    except OverflowError:
-        return f"{np.datetime64(micros, 'us')}+00:00"
-
-
-def _day(days: int) -> str:
-    import numpy as np
-
-    return str(np.datetime64(days, "D"))
+        yield from zip(*map(column_values, batch.columns), strict=True)
 
 
 def _shown(text: str) -> str:
@@ -240,39 +211,10 @@ def _shown(text: str) -> str:
 
 def cell_text(cell: object) -> str:
     """A value for a table or CSV: bytes as text, nested values as JSON."""
+    from stratalog.scanning.values import json_text, plain
+
     if isinstance(cell, str):
         return cell
     if isinstance(cell, list | dict | bool):
         return json_text(cell)
     return str(plain(cell))
-
-
-def json_text(value: object) -> str:
-    """A value as JSON. JSON has no NaN or infinity: they become text, as in Spark's to_json."""
-    try:
-        return json.dumps(value, default=plain, allow_nan=False)
-    except ValueError:
-        return json.dumps(_without_nan(value), default=plain)
-
-
-def _without_nan(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
-    return value
-
-
-def plain(value: object) -> object:
-    """Converts what JSON has no form for.
-
-    Bytes become text, with \\xNN for bytes that are not UTF-8. A query that needs the exact bytes selects
-    hex(value).
-    """
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return value if isinstance(value, int | float) else str(value)

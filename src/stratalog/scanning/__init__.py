@@ -9,6 +9,7 @@ polars_predicates  a Polars expression as a predicate
 predicates         what a query says about topic, partition, offset and timestamp
 scan               `Scan`, which other libraries read as an Arrow stream
 sources            what a scan reads: the records of topics
+values             Arrow values as Python's own, and as JSON
 view_names         which topics a query names
 words              errors with the names of Python's arguments instead of Spark's options
 

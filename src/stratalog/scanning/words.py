@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from stratalog.errors import CorruptRecordError, StratalogError
@@ -22,19 +22,19 @@ _WORDS = {
 
 
 @contextmanager
-def python_words() -> Iterator[None]:
-    """Makes errors that are raised in the block name the arguments of a scan."""
+def python_words(words: Mapping[str, str] = _WORDS) -> Iterator[None]:
+    """Makes errors that are raised in the block name the arguments of a scan, or of another caller."""
     try:
         yield
     except StratalogError as error:
-        error.args = tuple(in_python(each) if isinstance(each, str) else each for each in error.args)
+        error.args = tuple(in_python(each, words) if isinstance(each, str) else each for each in error.args)
         if isinstance(error, CorruptRecordError):
-            error.reason = in_python(error.reason)
+            error.reason = in_python(error.reason, words)
         raise
 
 
-def in_python(text: str) -> str:
+def in_python(text: str, words: Mapping[str, str] = _WORDS) -> str:
     """A message about options of the source, changed to one about arguments."""
-    for option, argument in _WORDS.items():
+    for option, argument in words.items():
         text = text.replace(option, argument)
     return text

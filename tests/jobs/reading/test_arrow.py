@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
-from stratalog.errors import UsageError
+from stratalog.errors import CorruptRecordError, UsageError
 from stratalog.jobs.reading import arrow
 from stratalog.jobs.reading.read import read_task
 from stratalog.records.columns import arrow_schema
@@ -44,3 +46,16 @@ def test_a_null_in_a_column_that_is_called_not_null_is_refused() -> None:
     assert [field.nullable for field in found.schema] == [True, False]
     with pytest.raises(UsageError, match="key is not null, but it is null in 1 of 2 records"):
         list(arrow.with_nullability([batch], [False, False]))
+
+
+def test_rows_just_before_an_error_were_lost() -> None:
+    def damaged() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"offset": [1, 2]})
+        yield pa.RecordBatch.from_pydict({"offset": [3]})
+        raise CorruptRecordError("torn", position=7)
+
+    found = arrow.assembled(damaged())
+
+    assert next(found).to_pydict() == {"offset": [1, 2, 3]}
+    with pytest.raises(CorruptRecordError):
+        next(found)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,17 @@ from stratalog.jobs.reading import read as reading
 from stratalog.jobs.reading.options import BATCH_COLUMNS
 from stratalog.jobs.reading.read import read_task
 from tests.fixtures.catalog import Partition, partitions
-from tests.jobs.reading.making import T0, TRIMMED_START, Made, batches_of, kafka_rows, plan, read, rows_of
+from tests.jobs.reading.making import (
+    T0,
+    TRIMMED_START,
+    Made,
+    as_nobody,
+    batches_of,
+    kafka_rows,
+    plan,
+    read,
+    rows_of,
+)
 
 
 def as_row(record: dict[str, Any]) -> dict[str, Any]:
@@ -356,16 +363,3 @@ def test_a_file_that_may_not_be_read_is_named(own_log: Made) -> None:
             pytest.raises(DiskError, match=r"\.log: could not open it: Permission denied.*Run as"),
         ):
             rows_of(tasks)
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may read everything: so root becomes another user for a while."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)

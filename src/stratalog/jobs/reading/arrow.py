@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from stratalog.errors import UsageError
+from stratalog.errors import StratalogError, UsageError
 
 # A batch of 4,000 rows or a megabyte costs Spark no more for each row than a larger one does.
 ENOUGH_ROWS = 4000
@@ -15,18 +15,23 @@ ENOUGH_BYTES = 1 << 20
 
 
 def assembled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order; only the last batch may be small."""
+    """The same rows in the same order; only the last batch, or the one before an error, may be small."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in batches:
-        if not waiting and (batch.num_rows >= ENOUGH_ROWS or batch.nbytes >= ENOUGH_BYTES):
-            yield batch
-            continue
-        waiting.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES:
+    try:
+        for batch in batches:
+            if not waiting and (batch.num_rows >= ENOUGH_ROWS or batch.nbytes >= ENOUGH_BYTES):
+                yield batch
+                continue
+            waiting.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES:
+                yield _together(waiting)
+                waiting, rows, size = [], 0, 0
+    except StratalogError:
+        if waiting:
             yield _together(waiting)
-            waiting, rows, size = [], 0, 0
+        raise
     if waiting:
         yield _together(waiting)
 

@@ -1,0 +1,201 @@
+"""`stratalog cat`: the records of topics, as kcat prints them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.options import (
+    check_directories,
+    config_option,
+    directories_argument,
+    parse_moment,
+    topic_option,
+)
+from stratalog.cli.output import ExitCode, Output
+from stratalog.cli.spark_options import schema_options
+from stratalog.errors import UsageError
+from stratalog.jobs.decoding.asked import DECODED, encoding_named
+
+if TYPE_CHECKING:
+    from stratalog.jobs.reading.omissions import Omission
+    from stratalog.questions.choosing import Start
+    from stratalog.questions.formats import Format
+    from stratalog.questions.printing import Printout
+
+
+def parse_encodings(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
+    """[key=|value=]ENCODING, as options of the source."""
+    found: dict[str, str] = {}
+    for text in texts:
+        which, separator, name = text.rpartition("=")
+        if separator and which not in DECODED:
+            raise click.BadParameter(f"{text!r} is not key=ENCODING, value=ENCODING or ENCODING.")
+        try:
+            encoding = encoding_named(name).value
+        except UsageError as error:
+            raise click.BadParameter(str(error)) from None
+        found |= {f"{each}Encoding": encoding for each in ([which] if which else DECODED)}
+    return found
+
+
+@click.command()
+@directories_argument
+@config_option
+@topic_option
+@click.option(
+    "-o",
+    "--offset",
+    "starts",
+    multiple=True,
+    metavar="OFFSET",
+    help="Start at this offset of each partition; -10 is ten before its end. Also beginning, end, and s@MS "
+    "and e@MS for times.",
+)
+@click.option(
+    "--since", metavar="TIME", callback=parse_moment, help="Start at the first record of this time."
+)
+@click.option("--until", metavar="TIME", callback=parse_moment, help="Stop before the first record of it.")
+@click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records.")
+@click.option(
+    "-e", "--exit", "exits", is_flag=True, help="Exit at the end, as without --follow; for kcat's users."
+)
+@click.option("--follow", is_flag=True, help="Go on with records that are appended, until Ctrl-C.")
+@click.option(
+    "-f", "--format", "format_text", metavar="FORMAT", help="What to print, such as '%o %k: %s\\n'."
+)
+@click.option(
+    "-D", "--delimiter", default="\\n", metavar="TEXT", help="Print this after each value; default \\n."
+)
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="Print the key and this before each value.")
+@click.option("-Z", "--null", "marks_null", is_flag=True, help="Print NULL for a key or value that is null.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only records with this key; repeatable.")
+@click.option("--grep", metavar="REGEX", help="Only records in whose key or value this is found.")
+@click.option("--committed", is_flag=True, help="Leave out records of aborted and open transactions.")
+@click.option("--skip-damage", is_flag=True, help="Leave out damaged batches, and say so at the end.")
+@click.option(
+    "-s",
+    "--encoding",
+    "encodings",
+    multiple=True,
+    metavar="[key=|value=]ENCODING",
+    callback=parse_encodings,
+    help="Decode keys, values or both: utf8, json, avro or confluent.",
+)
+@schema_options
+@click.pass_obj
+def cat(
+    output: Output,
+    *,
+    directories: tuple[str, ...],
+    config: Path | None,
+    names: tuple[str, ...],
+    starts: tuple[str, ...],
+    since: int | None,
+    until: int | None,
+    count: int | None,
+    exits: bool,
+    follow: bool,
+    format_text: str | None,
+    delimiter: str,
+    key_delimiter: str | None,
+    marks_null: bool,
+    as_json: bool,
+    keys: tuple[str, ...],
+    grep: str | None,
+    committed: bool,
+    skip_damage: bool,
+    encodings: dict[str, str],
+    decoding: dict[str, str],
+) -> ExitCode:
+    """Print the records of topics, with the options of kcat.
+
+    DIR are log directories, or directories of partitions; or --config names them. Without --topic it prints
+    all topics but Kafka's internal ones, whose records are printed as JSON. Nothing is locked or changed; a
+    broker may run.
+
+    Exit status: 0 all was printed, 1 something was left out or not decoded, 2 wrong usage, 3 failed, for
+    example at a damaged batch.
+    """
+    output.as_json = as_json  # errors too
+    from stratalog.questions.choosing import COMMAND_WORDS, chosen, starting_at
+    from stratalog.questions.lines import Style
+    from stratalog.questions.printing import Printout, Wish
+    from stratalog.scanning.words import python_words
+
+    _check_times(starts, since=since, until=until, exits=exits, follow=follow)
+    broker = BrokerFiles.of(config, directories)
+    check_directories(directories)
+    wish = Wish(keys=tuple(key.encode("utf-8", "surrogateescape") for key in keys), pattern=grep, limit=count)
+    style = Style(
+        format=None if as_json else _format(format_text, delimiter, key_delimiter), marks_null=marks_null
+    )
+    given = {"failOnDataLoss": "false"} | encodings | decoding
+    if committed:
+        given["isolation"] = "read_committed"
+    if skip_damage:
+        given["onCorruption"] = "skip"
+    with python_words(COMMAND_WORDS):
+        options = chosen(broker.directories, names, given)
+        options, notes = starting_at(options, _starts(starts, since=since, until=until))
+    for note in notes:
+        output.say(note)
+    return _write(output, Printout(options=options, style=style, wish=wish, follows=follow))
+
+
+def _check_times(
+    starts: tuple[str, ...], *, since: int | None, until: int | None, exits: bool, follow: bool
+) -> None:
+    if follow and (exits or until is not None or any(text.startswith("e@") for text in starts)):
+        raise UsageError("--follow does not end: leave out -e, --until and -o e@, or --follow.")
+    if since is not None and any(not text.startswith("e@") for text in starts):
+        raise UsageError("--since and -o both say where to start: give one of them.")
+
+
+def _starts(starts: tuple[str, ...], *, since: int | None, until: int | None) -> list[Start]:
+    from stratalog.questions.choosing import Start, parse_start
+
+    found = [parse_start(text) for text in starts]
+    found += [] if since is None else [Start(since_ms=since)]
+    return found + ([] if until is None else [Start(until_ms=until)])
+
+
+def _format(text: str | None, delimiter: str, key_delimiter: str | None) -> Format:
+    from stratalog.questions.formats import default_format, parse_format
+
+    if text is not None:
+        return parse_format(text)
+    return default_format(delimiter=delimiter, key_delimiter=key_delimiter)
+
+
+def _write(output: Output, printout: Printout) -> ExitCode:
+    stdout = sys.stdout.buffer
+    with closing(printout.pieces()) as pieces:
+        for piece in pieces:
+            while piece:
+                piece = piece[stdout.write(piece) :]  # an unbuffered stdout takes only a part
+            stdout.flush()
+    return _tell(output, printout.omissions)
+
+
+def _tell(output: Output, omissions: Sequence[Omission]) -> ExitCode:
+    """Say what was left out, and what could not be decoded: both are findings."""
+    if not omissions:
+        return ExitCode.FINE
+    from stratalog.jobs.reading.omissions import OmissionKind, joined_up, summary
+
+    for place in joined_up(each for each in omissions if each.kind is OmissionKind.UNDECODED):
+        output.say(f"printed as it is, because it could not be decoded: {place}")
+    left_out = [each for each in omissions if each.kind is not OmissionKind.UNDECODED]
+    if left_out:
+        output.say(summary(left_out))
+    return ExitCode.FINDINGS

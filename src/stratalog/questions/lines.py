@@ -1,0 +1,165 @@
+"""Arrow batches as lines of bytes, by a format or as JSON.
+
+The lines of a batch are one Arrow array, whose buffer is written to a file as it is: for a format, no record
+becomes a Python object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stratalog.jobs.decoding.asked import DECODED
+from stratalog.questions.formats import Format, FormatField
+from stratalog.scanning.values import column_values, json_text
+
+# Without spaces, and text as it is: as kcat writes it.
+JSON_STYLE = {"ensure_ascii": False, "separators": (",", ":")}
+JSON_COLUMNS = ("topic", "partition", "offset", "timestampType", "timestamp", "headers", "key", "value")
+_BINARY = pa.binary()
+_TIMESTAMP_TYPES = {0: "create", 1: "logappend"}
+_NO_TEXT, _NULL_TEXT = b"", b"NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How records are printed: by a format, or as JSON if there is none.
+
+    `json_parts` are the columns of text that is JSON. `marks_null` prints NULL for a key or value that is
+    null, as kcat's -Z does.
+    """
+
+    format: Format | None
+    marks_null: bool = False
+    json_parts: frozenset[str] = frozenset()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it needs."""
+        if self.format is None:
+            return JSON_COLUMNS
+        return tuple(dict.fromkeys(part.column for part in self.format if isinstance(part, FormatField)))
+
+    def lines(self, batch: pa.RecordBatch) -> pa.Array:
+        """A line for each row of a batch that has these columns; of bytes."""
+        if self.format is None:
+            return _json_lines(batch, self.json_parts)
+        parts = [
+            pa.scalar(part, _BINARY) if isinstance(part, bytes) else self._text(part, batch)
+            for part in self.format
+        ]
+        if not any(isinstance(part, pa.Array) for part in parts):
+            same = b"".join(part.as_py() for part in parts)
+            return pa.array([same] * batch.num_rows, _BINARY)
+        return pc.binary_join_element_wise(*parts, pa.scalar(b"", _BINARY))
+
+    def _text(self, field: FormatField, batch: pa.RecordBatch) -> pa.Array:
+        """A field of each row, as bytes; never null."""
+        name = field.column
+        found = _TEXTS[field.letter](printed(batch, name) if name in DECODED else batch.column(name))
+        if not found.null_count:
+            return found
+        return pc.fill_null(found, _NULL_TEXT if self.marks_null else _NO_TEXT)
+
+
+def printed(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """The keys or values of a batch as the bytes to print; as they are, where they could not be decoded."""
+    found, undecoded = _as_bytes(batch.column(name)), f"undecoded{name.capitalize()}"
+    return pc.coalesce(found, batch.column(undecoded)) if undecoded in batch.schema.names else found
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    """Values that were decoded become text, nested ones JSON."""
+    kind = column.type
+    if pa.types.is_binary(kind):
+        return column
+    if pa.types.is_string(kind):
+        return column.cast(_BINARY)
+    texts = [None if each is None else json_text(each, **JSON_STYLE) for each in column_values(column)]
+    return pa.array(texts, pa.string()).cast(_BINARY)
+
+
+def bytes_of(lines: pa.Array) -> memoryview:
+    """All lines of an array, one after the other, without a copy."""
+    if not len(lines):
+        return memoryview(b"")
+    _, places, data = lines.buffers()
+    offsets = np.frombuffer(places, np.int32, len(lines) + 1, lines.offset * 4)
+    return memoryview(data or b"")[int(offsets[0]) : int(offsets[-1])]
+
+
+def _decimal(column: pa.Array) -> pa.Array:
+    return column.cast(pa.string()).cast(_BINARY)
+
+
+def _sizes(column: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.binary_length(column), -1)
+
+
+def _packed_sizes(column: pa.Array) -> pa.Array:
+    sizes = np.asarray(_sizes(column)).astype(">i4")
+    fixed = pa.Array.from_buffers(pa.binary(4), len(sizes), [None, pa.py_buffer(sizes.tobytes())])
+    return fixed.cast(_BINARY)
+
+
+def milliseconds(column: pa.Array) -> pa.Array:
+    """A column of timestamps as Kafka's numbers."""
+    return pc.divide(column.cast(pa.int64()), 1000)
+
+
+def _headers(column: pa.Array) -> pa.Array:
+    """name=value pairs, with commas between them; a null value is NULL."""
+    texts = []
+    for headers in column.to_pylist():
+        pairs = ((each["key"].encode(), each["value"]) for each in headers or ())
+        texts.append(b",".join(name + b"=" + (b"NULL" if value is None else value) for name, value in pairs))
+    return pa.array(texts, _BINARY)
+
+
+_TEXTS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "s": lambda column: column,
+    "S": lambda column: _decimal(_sizes(column)),
+    "R": _packed_sizes,
+    "k": lambda column: column,
+    "K": lambda column: _decimal(_sizes(column)),
+    "t": lambda column: column.cast(_BINARY),
+    "p": _decimal,
+    "o": _decimal,
+    "T": lambda column: _decimal(milliseconds(column)),
+    "h": _headers,
+}
+
+
+def _json_lines(batch: pa.RecordBatch, json_parts: frozenset[str]) -> pa.Array:
+    """One JSON object a line, with kcat's names."""
+    columns = [_json_values(batch, name, json_parts) for name in JSON_COLUMNS]
+    lines = []
+    for topic, partition, offset, kind, time, headers, key, value in zip(*columns, strict=True):
+        document: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
+        if kind in _TIMESTAMP_TYPES:
+            document |= {"tstype": _TIMESTAMP_TYPES[kind], "ts": time}
+        if headers:
+            document["headers"] = [part for each in headers for part in (each["key"], each["value"])]
+        lines.append(json_text(document | {"key": key, "payload": value}, **JSON_STYLE) + "\n")
+    return pa.array(lines, pa.string()).cast(_BINARY)
+
+
+def _json_values(batch: pa.RecordBatch, name: str, json_parts: frozenset[str]) -> list[Any]:
+    """A column as values for JSON: text that is JSON is not quoted again."""
+    column = batch.column(name)
+    if name == "timestamp":
+        return list(milliseconds(column).to_pylist())
+    found = column_values(column)
+    if name in json_parts:
+        found = [None if each is None else json.loads(each) for each in found]
+    undecoded = f"undecoded{name.capitalize()}"
+    if undecoded in batch.schema.names:
+        raw = batch.column(undecoded).to_pylist()
+        found = [raw[row] if each is None else each for row, each in enumerate(found)]
+    return found

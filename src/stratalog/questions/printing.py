@@ -1,0 +1,200 @@
+"""`cat`: the records of topics as lines of bytes, read and formatted on all cores, in order.
+
+Each thread reads its tasks as Arrow columns, leaves out what is not asked for and makes lines of the rest;
+the caller only writes. Partitions come one after the other, each in the order of its offsets. A follower
+prints what is there and then what is appended, until it is stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stratalog.errors import UsageError
+from stratalog.files.reading import DiskReader
+from stratalog.files.storage import reader_for
+from stratalog.jobs.decoding.asked import Encoding, decoded_columns
+from stratalog.jobs.decoding.finding import Decodings
+from stratalog.jobs.decoding.store import JSON
+from stratalog.jobs.reading.following import Follower
+from stratalog.jobs.reading.omissions import Omission
+from stratalog.jobs.reading.options import ReadOptions
+from stratalog.jobs.reading.plan import plan_stepwise
+from stratalog.jobs.reading.read import read_task
+from stratalog.jobs.reading.split import ReadTask
+from stratalog.questions.choosing import COMMAND_WORDS, by_kind
+from stratalog.questions.internals import columns_for, with_messages
+from stratalog.questions.lines import Style, bytes_of, printed
+from stratalog.scanning.in_order import cores, in_order
+from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size, memory_of_threads
+from stratalog.scanning.words import python_words
+
+BETWEEN_LOOKS_S = 0.2
+_ReadsBatches = Callable[[ReadTask], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Which records to print: those with one of the keys, if any are given, and in which a pattern is found.
+
+    The pattern is a regular expression of RE2, and is searched for in keys and in values.
+    """
+
+    keys: tuple[bytes, ...] = ()
+    pattern: str | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.pattern is not None:
+            try:
+                pc.match_substring_regex(pa.array([b""], pa.binary()), self.pattern)
+            except pa.ArrowInvalid as error:
+                raise UsageError(f"--grep {self.pattern} is not a regular expression: {error}.") from None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it looks at."""
+        return ("key", "value") if self.pattern is not None else ("key",) if self.keys else ()
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are to be printed."""
+        if self.keys:
+            batch = batch.filter(pc.is_in(printed(batch, "key"), pa.array(self.keys, pa.binary())))
+        if self.pattern is not None and batch.num_rows:
+            found = [
+                pc.fill_null(pc.match_substring_regex(printed(batch, name), self.pattern), False)
+                for name in self.columns
+            ]
+            batch = batch.filter(pc.or_(*found))
+        return batch
+
+
+@dataclass
+class Printout:
+    """Records as lines. After `pieces`, `omissions` says what was left out, or printed without being decoded."""
+
+    options: ReadOptions
+    style: Style
+    wish: Wish = field(default_factory=Wish)
+    follows: bool = False
+    threads: int = field(default_factory=cores)
+    wait: Callable[[float], None] = time.sleep
+    omissions: list[Omission] = field(default_factory=list)
+
+    def pieces(self) -> Generator[memoryview, None, None]:
+        """The lines, many at a time. Close the generator to stop early."""
+        left = self.wish.limit
+        if left == 0:
+            return
+        with python_words(COMMAND_WORDS), closing(self._lines()) as found:
+            for lines in found:
+                yield bytes_of(lines if left is None else lines.slice(0, left))
+                if left is not None:
+                    left -= len(lines)
+                    if left <= 0:
+                        return
+
+    def _lines(self) -> Generator[pa.Array, None, None]:
+        disk = reader_for(*self.options.paths)
+        parts = [_Part(self, disk, options, topic) for topic, options in by_kind(disk, self.options)]
+        if not self.follows:
+            for part in parts:
+                yield from part.all_lines()
+            return
+        followers = [part.new_lines() for part in parts]
+        try:
+            while True:
+                has_new = False
+                for follower in followers:
+                    while (lines := next(follower)) is not None:
+                        has_new = True
+                        yield lines
+                if not has_new:
+                    self.wait(BETWEEN_LOOKS_S)
+        finally:
+            for follower in followers:
+                follower.close()
+
+
+class _Part:
+    """The lines of ordinary topics, or of one internal topic."""
+
+    def __init__(self, whole: Printout, disk: DiskReader, options: ReadOptions, topic: str | None) -> None:
+        self._whole, self._disk, self._options = whole, disk, options
+        self._columns = tuple(dict.fromkeys((*whole.style.columns, *whole.wish.columns))) or ("offset",)
+        self._style = whole.style
+        self._read = self._ordinary() if topic is None else self._internal(topic)
+
+    def all_lines(self) -> Generator[pa.Array, None, None]:
+        """Those of all records that are there now."""
+        tasks = plan_stepwise(
+            self._options, task_size=TASK_SIZE, disk=self._disk, on_omission=self._whole.omissions.append
+        )
+        return self._in_order(tasks)
+
+    def new_lines(self) -> Generator[pa.Array | None, None, None]:
+        """The same, and then those of new records; None while there are no more."""
+        follower = Follower(self._options, disk=self._disk, on_omission=self._whole.omissions.append)
+        try:
+            place = follower.initial()
+            while True:
+                end = follower.advance(place)
+                if end != place:
+                    yield from self._in_order(iter(follower.plan(place, end)))
+                place = end
+                yield None
+        finally:
+            follower.close()
+
+    def _in_order(self, tasks: Iterator[ReadTask]) -> Generator[pa.Array, None, None]:
+        threads = self._whole.threads
+        return in_order(tasks, self._of_task, threads=threads, size_of=batch_size, budget=BUDGET * threads)
+
+    def _of_task(self, task: ReadTask) -> Generator[pa.Array, None, None]:
+        for batch in self._read(task):
+            rows = self._whole.wish.of(batch)
+            if rows.num_rows:
+                yield self._style.lines(rows)
+
+    def _ordinary(self) -> _ReadsBatches:
+        source = RecordSource.of(self._options, self._whole.threads)
+        self._style = replace(self._style, json_parts=_json_parts(source.decodings))
+        asked = {"key": self._options.key.encoding, "value": self._options.value.encoding}
+        raw = [  # the bytes of what could not be decoded
+            decoded_columns(name, encoding)[-2]
+            for name, encoding in asked.items()
+            if encoding is not Encoding.BINARY and name in self._columns
+        ]
+        read = source.reading((*self._columns, *raw), self._whole.omissions.append)
+        return lambda task: read(task, None)
+
+    def _internal(self, topic: str) -> _ReadsBatches:
+        self._style = replace(self._style, json_parts=frozenset({"key", "value"}))
+        columns, memory = columns_for(self._columns), memory_of_threads()
+
+        def batches(task: ReadTask) -> Iterator[pa.RecordBatch]:
+            found = read_task(
+                task,
+                columns,
+                disk=self._disk,
+                on_omission=self._whole.omissions.append,
+                memory=memory(),
+            )
+            return with_messages(topic, found, self._columns)
+
+        return batches
+
+
+def _json_parts(decodings: Decodings) -> frozenset[str]:
+    """Which of key and value are decoded to text that is JSON."""
+    found = set()
+    for name, decoding in decodings._asdict().items():
+        is_json_schema = decoding.reader is not None and decoding.reader.kind == JSON
+        if decoding.encoding is Encoding.JSON or (decoding.encoding is Encoding.CONFLUENT and is_json_schema):
+            found.add(name)
+    return frozenset(found)

@@ -1,0 +1,214 @@
+"""`stratalog cat`: its options, its messages, its exit status; what it prints is in tests/questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.cli import main
+from tests.fixtures.catalog import log_dirs
+from tests.jobs.reading.making import as_nobody
+from tests.manager.running import contents, fixture_copy
+from tests.waiting import PATIENCE_S
+
+(CLEAN,) = map(str, log_dirs("4.3.1", "clean"))
+COMMAND = [sys.executable, "-m", "stratalog.cli.main", "cat"]
+
+
+def cat(capsys: pytest.CaptureFixture[bytes], *arguments: str, status: int = 0) -> bytes:
+    assert main.run(["cat", *arguments]) == status
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append_many([b"line %d" % number for number in range(100)])
+    return tmp_path
+
+
+def test_the_last_records_of_a_partition(orders: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    found = cat(capsysbinary, str(orders), "--topic", "orders", "-o", "-2")
+
+    assert found == b"line 98\nline 99\n"
+
+
+def test_the_directory_of_a_partition_is_enough(
+    orders: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert cat(capsysbinary, str(orders / "orders-0"), "-c", "1", "-e") == b"line 0\n"
+
+
+def test_formats_and_delimiters(orders: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert cat(capsysbinary, str(orders), "-o", "99", "-f", "%t %o\\t%s.") == b"orders 99\tline 99."
+    assert cat(capsysbinary, str(orders), "-o", "99", "-Z", "-K", ":", "-D", "|") == b"NULL:line 99|"
+
+
+def test_json_is_one_object_a_line(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    found = cat(capsysbinary, CLEAN, "--topic", "__consumer_offsets", "-J")
+
+    documents = [json.loads(line) for line in found.splitlines()]
+    assert {document["topic"] for document in documents} == {"__consumer_offsets"}
+    assert documents[0]["key"] == {"group": "classic"}
+
+
+def test_the_directories_are_those_of_a_server_properties(
+    orders: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    properties = orders / "server.properties"
+    properties.write_text(f"log.dirs={orders}\n")
+
+    assert cat(capsysbinary, "--config", str(properties), "-c", "1") == b"line 0\n"
+
+
+def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    for state in ("clean", "killed"):
+        root = fixture_copy(state, tmp_path / state)
+        before = contents(root)
+
+        cat(capsysbinary, str(root))
+        cat(capsysbinary, str(root), "--topic", "__cluster_metadata", "--committed")
+
+        assert contents(root) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "name the log directories, or give the broker's server.properties"),
+        (["nowhere"], "nowhere is not a directory"),
+        ([__file__], "is not a directory"),
+        ([CLEAN, "--topic", "roled"], "did you mean rolled?"),
+        ([CLEAN, "-o", "ten"], "-o ten is not an offset"),
+        ([CLEAN, "-f", "%z"], "the format has %z"),
+        ([CLEAN, "--grep", "("], "is not a regular expression"),
+        ([CLEAN, "--since", "soon"], "'soon' is not a time"),
+        ([CLEAN, "--since", "1700", "-o", "5"], "both say where to start"),
+        ([CLEAN, "--follow", "-e"], "--follow does not end"),
+        ([CLEAN, "-s", "header=json"], "is not key=ENCODING"),
+        ([CLEAN, "-s", "xml"], "xml is not an encoding"),
+        ([CLEAN, "--topic", "codecs", "-s", "value=confluent"], "the topic _schemas is not in"),
+    ],
+)
+def test_wrong_usage_is_told(
+    arguments: list[str], says: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main.run(["cat", *arguments]) == 2
+
+    shown = capsysbinary.readouterr()
+    assert says in shown.err.decode()
+    assert shown.out == b""
+
+
+def test_an_empty_directory_has_no_partition(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main.run(["cat", str(tmp_path)]) == 2
+    assert "contains no partition directory" in capsysbinary.readouterr().err.decode()
+
+
+def test_an_offset_that_is_not_there_is_told(
+    orders: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main.run(["cat", str(orders), "-o", "500"]) == 0
+
+    shown = capsysbinary.readouterr()
+    assert shown.out == b""
+    assert shown.err == b"orders-0 has no offset 500: it has the offsets 0 to 100.\n"
+
+
+def test_damage_is_refused_or_left_out(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(3):
+            log.append(b"line %d" % number)
+    file = next((tmp_path / "orders-0").glob("*.log"))
+    data = file.read_bytes()
+    file.write_bytes(data.replace(b"line 1", b"LINE 1"))
+
+    assert main.run(["cat", str(tmp_path)]) == 3
+    shown = capsysbinary.readouterr()
+    assert b"give --skip-damage" in shown.err
+
+    assert main.run(["cat", str(tmp_path), "--skip-damage"]) == 1
+    shown = capsysbinary.readouterr()
+    assert shown.out == b"line 0\nline 2\n"
+    assert b"records were left out: 1 offset at most" in shown.err
+
+
+def test_what_cannot_be_decoded_is_printed_as_it_is_and_told(
+    orders: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main.run(["cat", str(orders), "-o", "98", "-s", "value=json"]) == 1
+
+    shown = capsysbinary.readouterr()
+    assert shown.out == b"line 98\nline 99\n"
+    assert shown.err.decode() == (
+        "printed as it is, because it could not be decoded: orders-0: 2 values at offsets 98 to 99: it is not "
+        "JSON\n"
+    )
+
+
+@pytest.mark.parametrize("closed", ["", "orders-0"])
+def test_a_directory_without_permission_is_told(
+    orders: Path, closed: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    cat(capsysbinary, str(orders), "-c", "1")  # whatever is imported late, another user may not read
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # pytest's own folders are closed to other users
+        copy = Path(shutil.copytree(orders, Path(folder) / "logs"))
+        (copy / closed).chmod(0)
+        with as_nobody():
+            assert main.run(["cat", str(copy)]) == 3
+
+    shown = capsysbinary.readouterr()
+    assert b"Permission denied" in shown.err
+    assert shown.out == b""
+
+
+def test_a_directory_in_one_that_is_closed_was_a_traceback(
+    orders: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    cat(capsysbinary, str(orders), "-c", "1")
+    with as_nobody():
+        if not os.access(orders, os.R_OK, effective_ids=True):
+            assert main.run(["cat", str(orders)]) == 3
+            assert b"Permission denied" in capsysbinary.readouterr().err
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_ends_it_though_it_follows(orders: Path, unbuffered: str) -> None:
+    """An unbuffered stdout takes a part of what is written before the reader goes."""
+    command = f"{' '.join(COMMAND)} {orders} --follow -D {'x' * 50_000}"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -c 6; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )
+
+    assert done.stdout == "line 0141\n"
+    assert done.stderr == ""
+
+
+def test_ctrl_c_ends_a_follower(orders: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, str(orders), "--follow", "-o", "99"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"line 99\n"
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 130
+    assert words.strip() == b"stratalog: stopped"
