@@ -152,8 +152,8 @@ def test_what_cannot_be_decoded_is_printed_as_it_is_and_told(
     shown = capsysbinary.readouterr()
     assert shown.out == b"line 98\nline 99\n"
     assert shown.err.decode() == (
-        "printed as it is, because it could not be decoded: orders-0: 2 values at offsets 98 to 99: it is not "
-        "JSON\n"
+        "printed as it is, because it could not be decoded: orders-0: 2 values at offsets 98 to 99: "
+        "it is not JSON\n"
     )
 
 

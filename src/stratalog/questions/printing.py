@@ -76,7 +76,7 @@ class Wish:
 
 @dataclass
 class Printout:
-    """Records as lines. After `pieces`, `omissions` says what was left out, or printed without being decoded."""
+    """Records as lines. After `pieces`, `omissions` says what was left out, or could not be decoded."""
 
     options: ReadOptions
     style: Style
