@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
@@ -110,6 +111,32 @@ def test_closing_early_ends_the_threads_and_closes_what_they_read(threads: int) 
     assert threading.active_count() == before
     assert closed
     assert len(closed) <= threads
+
+
+def test_a_generator_that_is_collected_in_one_of_its_threads_ends_them() -> None:
+    """As after an exception that a variable still has: the generator is in a cycle of references."""
+    dropped, collected = threading.Event(), threading.Event()
+
+    def read(task: int) -> Generator[tuple[int, int], None, None]:
+        yield task, 0
+        assert dropped.wait(PATIENCE_S)
+        gc.collect()
+        collected.set()
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+            self.items = run(iter([7]), read, 2)
+
+    before = threading.active_count()
+    cycle = Cycle()
+    assert next(cycle.items) == (7, 0)
+    del cycle
+    dropped.set()
+
+    assert collected.wait(PATIENCE_S)
+    while threading.active_count() > before:
+        time.sleep(0.001)
 
 
 @pytest.mark.parametrize("threads", THREADS)

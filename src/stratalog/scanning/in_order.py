@@ -82,7 +82,9 @@ class _Shelves(Generic[_Task, _Item]):
         self._size_of, self._budget = size_of, budget
         self._ahead = _AHEAD * threads
         self._choosing = threading.Lock()  # held by the thread that is getting its next task
-        lock = threading.Lock()
+        # Reentrant: if nobody refers to the generator any more, Python may close it in any thread, even in
+        # one of these while it holds the lock.
+        lock = threading.RLock()
         self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
         self._shelves: dict[int, _Shelf[_Item]] = {}
         self._begun = self._current = self._size = 0
@@ -125,12 +127,13 @@ class _Shelves(Generic[_Task, _Item]):
             self._filled.wait()
 
     def stop(self) -> None:
-        """End the threads, and wait until they have ended."""
+        """End the threads, and wait until all others have ended."""
         with self._emptied:
             self._is_stopped = True
             self._emptied.notify_all()
         for thread in self._threads:
-            thread.join()
+            if thread is not threading.current_thread():
+                thread.join()
 
     def _work(self) -> None:
         while (begun := self._begin()) is not None:
