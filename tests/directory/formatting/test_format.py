@@ -19,6 +19,7 @@ from stratalog.directory.formatting.result import FormatResult
 from stratalog.errors import (
     ConfigError,
     CorruptCheckpointError,
+    FileOwnerError,
     FormatRefusedError,
     NotALogDirectoryError,
     StratalogError,
@@ -237,6 +238,21 @@ def test_metadata_inside_a_log_directory_is_refused_before_anything_is_written(
         fmt(tmp_path / "data", metadata_directory=str(tmp_path / "data" / "metadata"), dry_run=dry_run)
 
     assert contents_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_files_of_another_user_are_refused_before_anything_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    lone(tmp_path / "data" / "orders-0", b"a")
+    before = contents_of(tmp_path)
+    monkeypatch.setattr("stratalog.directory.formatting.format.current_user", lambda: 54321)
+
+    with pytest.raises(FileOwnerError):
+        fmt(tmp_path / "data", tmp_path / "new", dry_run=dry_run)
+
+    assert contents_of(tmp_path) == before
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ class _Formatting:
         for layout in layouts:
             if self._disk.exists(layout.directory):
                 check_not_in_use(self._disk, layout.directory)
+                check_owners(self._disk, layout, current_user(), current_groups())
         self._check_clean(layouts)
         found, identity = self._decide(layouts, earlier)
         return found, identity, earlier is None
