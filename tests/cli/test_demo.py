@@ -35,6 +35,7 @@ def test_what_it_leaves_is_a_directory_that_a_broker_can_start_on(
     assert [state["is_clean"] for state in after["directories"]] == [True]
     assert after["may_start"]
     assert main.run(["doctor", result["directory"]]) == 0
+    assert "wrong-crc" in Path(result["page"]).read_text("utf-8")
 
 
 def test_quarantine_keeps_what_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

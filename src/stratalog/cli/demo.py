@@ -120,7 +120,7 @@ class _Story:
         from stratalog.cli.demo_damage import unexpected
         from stratalog.operations.audit.audit_report import AuditReport
 
-        logs, page = self.folder / "kafka-logs", self.folder / "audit.parquet"
+        logs, page = self.folder / "kafka-logs", self.folder / "audit.html"
         planted = self._build(logs, size, seed)
         directory = str(logs)
         self._step(
@@ -129,7 +129,7 @@ class _Story:
         on_spark = [] if master is None else ["--master", master]
         audited = self._step(
             "What is wrong? Every byte of every file is checked" + (", on Spark." if on_spark else "."),
-            *("audit", directory, *on_spark, "--to", str(page)),
+            *("audit", directory, *on_spark, "--html", str(page)),
         )
         assert isinstance(audited, AuditReport)
         problems = unexpected(planted, audited)
@@ -141,7 +141,7 @@ class _Story:
         self._step("And now?", "doctor", directory)
         if master is not None:
             self._query(directory, master)
-        return self._end(logs, problems, [asdict(damage) for damage in planted])
+        return self._end(logs, page, problems, [asdict(damage) for damage in planted])
 
     def _build(self, logs: Path, size: int, seed: int) -> list[Planted]:
         from stratalog.cli.demo_damage import cut_the_power, plant
@@ -184,20 +184,20 @@ class _Story:
         self.told.append(_Told(command=command, status=int(status or 0), report=inner.reported))
         return inner.reported
 
-    def _end(self, logs: Path, problems: list[str], planted: list[dict[str, object]]) -> ExitCode:
+    def _end(self, logs: Path, page: Path, problems: list[str], planted: list[dict[str, object]]) -> ExitCode:
         if self.output.as_json:
-            self.output.show(
-                {"directory": str(logs), "planted": planted, "problems": problems, "steps": self._steps()}
-            )
+            told = {"directory": str(logs), "page": str(page), "planted": planted, "problems": problems}
+            self.output.show({**told, "steps": self._steps()})
         for problem in problems:
             self.output.say(problem)
         if problems:
             return ExitCode.FAILED
         self.output.say(
             f"\nAll {len(planted)} planted damages were found, each at its byte, and no other in a log. "
-            f"Everything is in {self.folder}. Go on with:\n\n"
+            f"The report on them is {page}: open it in a browser. Go on with:\n\n"
+            f"    stratalog du {logs}\n"
+            f"    stratalog ls {logs} orders\n"
             f"    stratalog explain {logs}\n"
-            f"    stratalog dump {logs}/transfers-0\n"
             f"    rm -r {self.folder}"
         )
         return ExitCode.FINE
