@@ -244,10 +244,7 @@ class _Run:
             if outcome.error is not None:
                 owner.fail(task.path.rpartition("/")[2], outcome.error)
                 continue
-            stamps = (
-                {} if owner.facts is None else {each.base_offset: each.stamp for each in owner.facts.segments}
-            )
-            owner.segments[task.base_offset] = (stamps.get(task.base_offset, ""), outcome.result)
+            owner.segments[task.base_offset] = (owner.stamps[task.base_offset], outcome.result)
             self._read_size += outcome.result.read_size
 
     def _tasks_of(self, partition: PartitionState) -> Iterable[AuditTask]:

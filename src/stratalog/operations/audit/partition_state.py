@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from stratalog.errors import StratalogError
 from stratalog.operations.audit.audit_report import AuditedTopic, AuditTotals
@@ -30,6 +31,11 @@ class PartitionState:
     def ordered(self) -> list[AuditedSegment]:
         listed = () if self.facts is None else self.facts.segments
         return [self.segments[each.base_offset][1] for each in listed if each.base_offset in self.segments]
+
+    @cached_property
+    def stamps(self) -> dict[int, str]:
+        """The stamp of each listed segment, by base offset; for after `facts` is known."""
+        return {} if self.facts is None else {each.base_offset: each.stamp for each in self.facts.segments}
 
     @property
     def is_complete(self) -> bool:

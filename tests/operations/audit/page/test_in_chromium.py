@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +17,7 @@ from tests.manager.running import fixture_copy
 from tests.operations.audit.page.example import build_example, build_many, example_report
 from tests.operations.audit.page.screenshots import IMAGES, LARGEST, take_pictures
 from tests.operations.audit.planting import ROLLED, flip
+from tests.waiting import PATIENCE_S
 
 USABLE_S = 2.0
 PATIENCE_MS = 120_000  # so long that only a fault reaches it
@@ -266,3 +270,30 @@ def test_five_thousand_segments_are_usable_soon(browser: Browser, tmp_path: Path
     assert 0 < found["TaskDuration"] < USABLE_S
     assert file.stat().st_size < 1_000_000
     context.close()
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("0", "1 skipped"), ("1", "1 error")])
+def test_without_chromium_it_is_skipped_in_words_or_required(
+    tmp_path: Path, required: str, outcome: str
+) -> None:
+    environment = os.environ | {"STRATALOG_REQUIRE_KAFKA": required, "PATH": str(tmp_path)}
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
+        environment.pop(name, None)
+    test = f"{__file__}::test_it_opens_with_its_verdict_and_asks_for_nothing"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={tmp_path / 'run'}",
+        test,
+    ]
+
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+
+    assert outcome in done.stdout
+    assert "there is no chromium on PATH" in done.stdout

@@ -20,6 +20,7 @@ function startAdvice() {
   }
   if (!data.next.length) {
     const hasFindings = totals.errors || totals.warnings;
+    list.previousElementSibling.querySelector("p").remove();
     list.replaceWith(el("p", {}, hasFindings ? "No command mends these findings by itself: each says below what to do." : "Nothing: no finding needs a command."));
   }
   const notes = [...data.notes];

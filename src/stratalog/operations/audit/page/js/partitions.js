@@ -95,7 +95,7 @@ function partitionArticle(number, drawing) {
   }
   function mark() {
     picture.querySelectorAll(".chosen").forEach((each) => each.remove());
-    const seg = strip.segs[chosen], from = drawn.offsets.at(seg[SEG.base]), to = drawn.offsets.at(Number(seg[SEG.last]) + 1);
+    const seg = strip.segs[chosen], from = drawn.offsets.at(seg[SEG.base]), to = drawn.offsets.at(endOf(strip, chosen));
     const range = drawn.times && timeRange(seg, drawn.times);
     picture.append(svg("rect", { class: "chosen", x: from, y: Y.offsets - 1, width: Math.max(to - from, 3), height: LANE + 2, rx: 2 }));
     if (range) picture.append(svg("rect", { class: "chosen", x: range[0], y: Y.times - 1, width: Math.max(range[1] - range[0], 3), height: LANE + 2, rx: 2 }));
@@ -185,13 +185,13 @@ const segmentName = (strip, number) => `${String(strip.segs[number][SEG.base]).p
 function segmentWords(strip, number) {
   const seg = strip.segs[number];
   const state = seg[SEG.damaged] ? "damaged" : "no damage";
-  return `Segment ${number + 1} of ${strip.segs.length}: offsets ${count(seg[SEG.base])} to ${count(seg[SEG.last])}, ${sizeText(seg[SEG.size])}, ${state}`;
+  return `Segment ${number + 1} of ${strip.segs.length}: offsets ${offsetsText(seg)}, ${sizeText(seg[SEG.size])}, ${state}`;
 }
 
 function segmentDetails(strip, number) {
   const seg = strip.segs[number];
   const facts = [
-    ["offsets", `${count(seg[SEG.base])} to ${count(seg[SEG.last])}`], ["size", `${sizeText(seg[SEG.size])} (${count(seg[SEG.size])} bytes)`],
+    ["offsets", offsetsText(seg)], ["size", `${sizeText(seg[SEG.size])} (${count(seg[SEG.size])} bytes)`],
     ["records", count(seg[SEG.records])], ["batches", count(seg[SEG.batches])], ["oldest record", timeText(seg[SEG.first])], ["newest record", timeText(seg[SEG.max])],
     ["codecs", text(seg[SEG.codecs]) || "-"], ["leader epochs", epochsOf(strip, seg)],
   ];

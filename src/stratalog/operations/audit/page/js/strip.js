@@ -5,7 +5,12 @@ const Y = { epochs: 4, offsets: 18, txns: 46, offsetAxis: 66, times: 80, timeAxi
 const LANE = 26;
 
 const SEG = { base: 0, last: 1, size: 2, records: 3, batches: 4, first: 5, max: 6, codecs: 7, damaged: 8, count: 9 };
-const segment = (strip, number, field) => strip.segs[number][SEG[field]];
+// Where a segment ends: of a damaged one, whose last offsets are not known, where the next one starts.
+function endOf(strip, number) {
+  const seg = strip.segs[number], next = strip.segs[number + 1];
+  return seg[SEG.damaged] && next ? Number(next[SEG.base]) : Number(seg[SEG.last]) + 1;
+}
+const offsetsText = (seg) => (Number(seg[SEG.last]) < Number(seg[SEG.base]) ? "none that can be read" : `${count(seg[SEG.base])} to ${count(seg[SEG.last])}`);
 
 function offsetScale(strip, width) {
   const segs = strip.segs;
@@ -43,7 +48,7 @@ function segmentPaths(strip, ends, y) {
   let run = null;
   const close = () => { if (run) paths[run.kind].push(rectPath(run.x, y, Math.max(run.end - run.x, 0.5), LANE)); run = null; };
   strip.segs.forEach((seg, number) => {
-    const range = ends(seg);
+    const range = ends(seg, number);
     if (!range) return;
     const isWide = range[1] - range[0] > 2.5;
     const kind = seg[SEG.damaged] ? "bad" : number % 2 && isWide ? "b" : "a";
@@ -62,7 +67,7 @@ function drawStrip(strip, width) {
   const shapes = [
     svg("rect", { class: "lane", x: LEFT, y: Y.offsets, width: end - LEFT, height: LANE, rx: 2 }),
     svg("text", { class: "lane-name", x: 0, y: Y.offsets + 17 }, "offsets"),
-    ...segmentPaths(strip, (seg) => [offsets.at(seg[SEG.base]), offsets.at(Number(seg[SEG.last]) + 1)], Y.offsets),
+    ...segmentPaths(strip, (seg, number) => [offsets.at(seg[SEG.base]), offsets.at(endOf(strip, number))], Y.offsets),
     ...epochShapes(strip, offsets, end), ...gapShapes(strip, offsets), ...txnShapes(strip, offsets, end),
   ];
   if (times) {
