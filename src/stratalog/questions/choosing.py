@@ -84,7 +84,7 @@ def chosen(paths: Sequence[str], names: Sequence[str], options: Mapping[str, str
     if topics.isdisjoint(names) and all(name in partitions for name in names):
         return replace(parsed, assigned=tuple(partitions[name] for name in names))
     if partitions.keys().isdisjoint({*names} - topics):
-        return replace(parsed, topics=tuple(names))  # a name that is not there is told by who looks for it
+        return replace(parsed, topics=tuple(names))  # the read reports a name that does not exist
     wanted = {each for each in there if each.topic in names or str(each) in names}
     missing = [name for name in names if name not in topics and name not in partitions]
     if missing:
