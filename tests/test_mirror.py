@@ -30,6 +30,7 @@ SCENARIOS = {
     "cli/test_clean_and_damaged.py": "clean directories that were damaged, before each command",
     "cli/test_exit_status.py": "one rule for the exit status of all commands, and what a refused run leaves",
     "cli/test_manners.py": "mistakes, Ctrl-C, closed pipes and narrow terminals, before each command",
+    "cli/test_questions.py": "wrong paths, permissions and pipes, before each question about records",
     "cli/test_recover_salvage.py": "`recover --salvage` on many planted damages",
     "cli/test_unreadable.py": "a partition that cannot be read, before each command",
     "directory/recovery/test_crash_sweep.py": "power cuts and refusals at every step of a recovery",

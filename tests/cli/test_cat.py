@@ -42,6 +42,10 @@ def test_the_last_records_of_a_partition(orders: Path, capsysbinary: pytest.Capt
     assert found == b"line 98\nline 99\n"
 
 
+def test_a_topic_may_follow_its_directory(orders: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert cat(capsysbinary, str(orders), "orders", "-c", "1") == b"line 0\n"
+
+
 def test_the_directory_of_a_partition_is_enough(
     orders: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -85,7 +89,8 @@ def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[
     ("arguments", "says"),
     [
         ([], "name the log directories, or give the broker's server.properties"),
-        (["nowhere"], "nowhere is not a directory"),
+        (["nowhere"], "name the log directories, or give the broker's server.properties"),
+        (["./nowhere"], "./nowhere is not a directory"),
         ([__file__], "is not a directory"),
         ([CLEAN, "--topic", "roled"], "did you mean rolled?"),
         ([CLEAN, "-o", "ten"], "-o ten is not an offset"),

@@ -19,9 +19,11 @@ estimate       `stratalog estimate`
 explain        `stratalog explain`
 export         `stratalog export`
 format         `stratalog format`
+groups         `stratalog groups`
 ls             `stratalog ls`
 main           the group of commands; the only place that catches StratalogError
 manual         `stratalog manual`: the man page
+offsets        `stratalog offsets`
 options        the options that commands share, each written once
 output         prints reports, tables, JSON and progress; exit codes
 progress       progress events (`engine/progress.py`) in words

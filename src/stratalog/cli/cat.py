@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stratalog.cli.broker import BrokerFiles
-from stratalog.cli.options import (
-    check_directories,
-    config_option,
-    directories_argument,
-    parse_moment,
-    topic_option,
-)
+from stratalog.cli.options import config_option, parse_moment, places_argument, split_places, topic_option
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.spark_options import schema_options
 from stratalog.errors import UsageError
@@ -47,8 +41,8 @@ def parse_encodings(
     return found
 
 
-@click.command()
-@directories_argument
+@click.command(short_help="Print the records of topics, as kcat does.")
+@places_argument
 @config_option
 @topic_option
 @click.option(
@@ -96,7 +90,7 @@ def parse_encodings(
 def cat(
     output: Output,
     *,
-    directories: tuple[str, ...],
+    places: tuple[str, ...],
     config: Path | None,
     names: tuple[str, ...],
     starts: tuple[str, ...],
@@ -119,9 +113,9 @@ def cat(
 ) -> ExitCode:
     """Print the records of topics, with the options of kcat.
 
-    DIR are log directories, or directories of partitions; or --config names them. Without --topic it prints
-    all topics but Kafka's internal ones, whose records are printed as JSON. Nothing is locked or changed; a
-    broker may run.
+    DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
+    (orders-3); without one it prints all topics but Kafka's internal ones, whose records are printed as JSON.
+    Nothing is locked or changed; a broker may run.
 
     Exit status: 0 all was printed, 1 something was left out or not decoded, 2 wrong usage, 3 failed, for
     example at a damaged batch.
@@ -133,8 +127,8 @@ def cat(
     from stratalog.scanning.words import python_words
 
     _check_times(starts, since=since, until=until, exits=exits, follow=follow)
+    directories, typed = split_places(places)
     broker = BrokerFiles.of(config, directories)
-    check_directories(directories)
     wish = Wish(keys=tuple(key.encode("utf-8", "surrogateescape") for key in keys), pattern=grep, limit=count)
     style = Style(
         format=None if as_json else _format(format_text, delimiter, key_delimiter), marks_null=marks_null
@@ -145,7 +139,7 @@ def cat(
     if skip_damage:
         given["onCorruption"] = "skip"
     with python_words(COMMAND_WORDS):
-        options = chosen(broker.directories, names, given)
+        options = chosen(broker.directories, (*typed, *names), given)
         options, notes = starting_at(options, _starts(starts, since=since, until=until))
     for note in notes:
         output.say(note)

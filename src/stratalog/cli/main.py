@@ -21,8 +21,10 @@ from stratalog.cli.estimate import estimate
 from stratalog.cli.explain import explain
 from stratalog.cli.export import export
 from stratalog.cli.format import format_command
+from stratalog.cli.groups import groups
 from stratalog.cli.ls import ls
 from stratalog.cli.manual import manual
+from stratalog.cli.offsets import offsets
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.recover import recover
 from stratalog.cli.retain import retain
@@ -60,8 +62,10 @@ cli.add_command(estimate)
 cli.add_command(explain)
 cli.add_command(export)
 cli.add_command(format_command)
+cli.add_command(groups)
 cli.add_command(ls)
 cli.add_command(manual)
+cli.add_command(offsets)
 cli.add_command(recover)
 cli.add_command(retain)
 cli.add_command(sql)

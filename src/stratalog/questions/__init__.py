@@ -2,8 +2,10 @@
 
 choosing   topics and partitions by name, and where to start in each
 formats    kcat's format strings
+groups     consumer groups, what they committed, how far they are behind
 internals  records of Kafka's internal topics, decoded
 lines      Arrow batches as lines of bytes, by a format or as JSON
+offsets    the offset of a time in each partition
 printing   `cat`: records as lines, from threads, in order; or as they come
 
 Not here: options and terminals (`cli/`).

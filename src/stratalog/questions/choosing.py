@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stratalog.clock import system_clock
+from stratalog.directory.partitions import FoundPartition
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
@@ -17,7 +18,7 @@ from stratalog.jobs.reading.ends import Ends, ends_of
 from stratalog.jobs.reading.options import EARLIEST, LATEST, ReadBound, ReadOptions
 from stratalog.jobs.reading.plan import looking_at
 from stratalog.limits import INT64_MAX
-from stratalog.records.internal_topics import is_internal
+from stratalog.records.internal_topics import CLUSTER_METADATA, is_internal
 
 # The names of options in messages of a read, and those of the command line.
 COMMAND_WORDS = {
@@ -159,3 +160,14 @@ def _offsets(
                 f"{partition.topic_partition} has no offset {wanted}: it has the offsets {first} to {end}."
             )
     return found
+
+
+def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str]) -> list[FoundPartition]:
+    """These topics and partitions, or all but the metadata log, which clients do not see as a topic.
+
+    UsageError for a name that is not there.
+    """
+    if names:
+        return find_partitions(disk, chosen(paths, names, {}))
+    there = all_partitions(disk, ReadOptions.parse(option_texts(paths)))
+    return [found for found in there if found.topic_partition.topic != CLUSTER_METADATA]

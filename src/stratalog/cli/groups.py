@@ -1,0 +1,34 @@
+"""`stratalog groups`: consumer groups, what they committed, how far they are behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stratalog.cli.broker import BrokerFiles
+from stratalog.cli.options import check_directories, config_option, directories_argument
+from stratalog.cli.output import ExitCode, Output, output_options
+
+
+@click.command(short_help="List consumer groups: commits, lag, members.")
+@directories_argument
+@config_option
+@click.option("--group", "names", multiple=True, metavar="NAME", help="Only this group; repeatable.")
+@output_options
+@click.pass_obj
+def groups(
+    output: Output, *, directories: tuple[str, ...], config: Path | None, names: tuple[str, ...]
+) -> ExitCode:
+    """List consumer groups with their commits, their lag and their members, without a broker.
+
+    DIR are all log directories of one broker; or --config names them. Nothing is locked or changed; a broker
+    may run.
+
+    Exit status: 0 done, 2 wrong usage, 3 __consumer_offsets could not be read.
+    """
+    from stratalog.questions.groups import GroupsQuestion
+
+    broker = BrokerFiles.of(config, directories)
+    check_directories(directories)
+    return output.report(GroupsQuestion(directories=broker.directories, names=names).run())

@@ -1,0 +1,276 @@
+"""`groups`: what consumer groups have committed, how far they are behind, and who their members were.
+
+It is what a coordinator knows when it has loaded __consumer_offsets, set against the ends of the logs. A
+group of the directories of one broker is complete: all its records are in one partition. A group whose
+partition of __consumer_offsets is on another broker is not seen here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stratalog.errors import UsageError
+from stratalog.files.reading import DiskReader
+from stratalog.jobs.reading.options import listed
+from stratalog.operations.report import Report, Status, Table
+from stratalog.operations.words import counted, time_text
+from stratalog.questions.choosing import COMMAND_WORDS, named_partitions
+from stratalog.records.internal_topics import CONSUMER_OFFSETS
+from stratalog.scanning.words import python_words
+from stratalog.tables import groups, lag, members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """A group. `type` is None for one that only committed offsets, without a membership."""
+
+    group: str
+    type: str | None
+    generation: int | None
+    protocol: str | None
+    members: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """What a group committed for a partition, or was assigned.
+
+    `lag` is None without a commit, and for a partition that is not in these directories. `member` is who has
+    the partition, if that is known.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    committed_offset: int | None
+    end_offset: int | None
+    lag: int | None
+    committed_at: int | None
+    member: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member. `assignment` has its partitions; None for a protocol that keeps them in other records."""
+
+    group: str
+    member: str
+    instance: str | None
+    client: str | None
+    host: str | None
+    topics: tuple[str, ...]
+    assignment: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsReport(Report):
+    """All groups, or those that were asked for."""
+
+    groups: tuple[ConsumerGroup, ...]
+    lags: tuple[GroupLag, ...]
+    members: tuple[GroupMember, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        return Status.FINE
+
+    @property
+    def verdict(self) -> str:
+        if not self.groups:
+            return "There is no group here."
+        behind = [each for each in self.lags if each.lag]
+        found = f"{counted(len(self.groups), 'group')}: "
+        if not behind:
+            return f"{found}none has records left to read, as far as the logs are here."
+        most = max(behind, key=lambda each: each.lag or 0)
+        names = {each.group for each in behind}
+        return (
+            f"{found}{counted(sum(each.lag or 0 for each in behind), 'record')} left to read in "
+            f"{counted(len(names), 'group')}, most by {most.group}: {most.lag} of "
+            f"{most.topic}-{most.partition}."
+        )
+
+    def tables(self) -> list[Table]:
+        return [_group_table(self.groups), _lag_table(self.lags), _member_table(self.members)]
+
+    def words(self) -> Sequence[str]:
+        return self.notes
+
+    def totals(self) -> dict[str, int]:
+        return {
+            "groups": len(self.groups),
+            "members": len(self.members),
+            "commits": sum(each.committed_offset is not None for each in self.lags),
+            "lag": sum(each.lag or 0 for each in self.lags),
+        }
+
+    def to_document(self) -> dict[str, object]:
+        return {
+            "groups": [asdict(each) for each in self.groups],
+            "commits": [asdict(each) for each in self.lags],
+            "members": [asdict(each) for each in self.members],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsQuestion:
+    """A request: these groups, or all."""
+
+    directories: Sequence[str]
+    names: Sequence[str] = ()
+    disk: DiskReader = field(default_factory=DiskReader)
+
+    def run(self) -> GroupsReport:
+        """UsageError for a group that is not there."""
+        with python_words(COMMAND_WORDS):
+            found = named_partitions(self.disk, self.directories, ())
+        numbers = [
+            each.topic_partition.partition for each in found if each.topic_partition.topic == CONSUMER_OFFSETS
+        ]
+        if not numbers:
+            self._check({})
+            return GroupsReport(groups=(), lags=(), members=(), notes=(f"{CONSUMER_OFFSETS} is not here.",))
+        paths = list(self.directories)
+        people = [_member(row) for row in members(paths).to_table().to_pylist()]
+        commits = [_lag(row) for row in lag(paths).to_table().to_pylist()]
+        known = {row["group"]: row for row in groups(paths).to_table().to_pylist()}
+        known |= {each.group: {} for each in commits if each.group not in known}
+        self._check(known)
+        wanted = {*self.names} or {*known}
+        people = sorted((each for each in people if each.group in wanted), key=lambda each: each.member)
+        return GroupsReport(
+            groups=tuple(_group(name, known[name], people) for name in sorted(wanted)),
+            lags=tuple(_with_owners([each for each in commits if each.group in wanted], people)),
+            members=tuple(sorted(people, key=lambda each: each.group)),
+            notes=tuple(_gaps(numbers)),
+        )
+
+    def _check(self, known: dict[str, Any]) -> None:
+        for name in self.names:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                meant = f": did you mean {near[0]}?" if near else "."
+                there = f"The groups are {listed(sorted(known))}." if known else "There is no group here."
+                raise UsageError(f"--group names {name}, which is not there{meant} {there}")
+
+
+def _group(name: str, row: dict[str, Any], people: Sequence[GroupMember]) -> ConsumerGroup:
+    return ConsumerGroup(
+        group=name,
+        type=row.get("type"),
+        generation=row.get("generation"),
+        protocol=row.get("protocol"),
+        members=sum(each.group == name for each in people),
+    )
+
+
+def _member(row: dict[str, Any]) -> GroupMember:
+    assignment = row["assignment"]
+    return GroupMember(
+        group=row["group"],
+        member=row["memberId"],
+        instance=row["groupInstanceId"],
+        client=row["clientId"],
+        host=row["clientHost"],
+        topics=tuple(row["topics"] or ()),
+        assignment=None
+        if assignment is None
+        else tuple(f"{each['topic']}-{number}" for each in assignment for number in each["partitions"]),
+    )
+
+
+def _lag(row: dict[str, Any]) -> GroupLag:
+    return GroupLag(
+        group=row["group"],
+        topic=row["topic"],
+        partition=row["partition"],
+        committed_offset=row["committedOffset"],
+        end_offset=row["endOffset"],
+        lag=row["lag"],
+        committed_at=_milliseconds(row["committedAt"]),
+    )
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+def _with_owners(commits: Sequence[GroupLag], people: Sequence[GroupMember]) -> Iterator[GroupLag]:
+    """The commits by group and partition, each with the member that has the partition."""
+    owners = {(each.group, name): each.member for each in people for name in each.assignment or ()}
+    for each in sorted(commits, key=lambda each: (each.group, each.topic, each.partition)):
+        owner = owners.get((each.group, f"{each.topic}-{each.partition}"))
+        yield GroupLag(**{**asdict(each), "member": owner})
+
+
+def _gaps(numbers: Sequence[int]) -> Iterator[str]:
+    missing = sorted({*range(max(numbers))} - {*numbers})
+    if missing:
+        yield (
+            f"{CONSUMER_OFFSETS} has partitions on other brokers or disks ({listed(missing)}): their groups "
+            "are not seen here."
+        )
+
+
+def _group_table(found: Sequence[ConsumerGroup]) -> Table:
+    return Table(
+        title="Groups",
+        columns=["group", "type", ">generation", "protocol", ">members"],
+        rows=[
+            [
+                each.group,
+                each.type or "-",
+                _or_dash(each.generation),
+                each.protocol or "-",
+                str(each.members),
+            ]
+            for each in found
+        ],
+    )
+
+
+def _lag_table(found: Sequence[GroupLag]) -> Table:
+    return Table(
+        title="Committed offsets and lag",
+        columns=["group", "!partition", ">committed", ">log end", ">lag", "committed at", "member"],
+        rows=[
+            [
+                each.group,
+                f"{each.topic}-{each.partition}",
+                _or_dash(each.committed_offset),
+                _or_dash(each.end_offset),
+                _or_dash(each.lag),
+                "-" if each.committed_at is None else time_text(each.committed_at),
+                each.member or "-",
+            ]
+            for each in found
+        ],
+    )
+
+
+def _member_table(found: Sequence[GroupMember]) -> Table:
+    return Table(
+        title="Members",
+        columns=["group", "member", "client", "host", "topics", "partitions"],
+        rows=[
+            [
+                each.group,
+                each.member if each.instance is None else f"{each.member} ({each.instance})",
+                each.client or "-",
+                each.host or "-",
+                ", ".join(each.topics) or "-",
+                "-" if each.assignment is None else ", ".join(each.assignment),
+            ]
+            for each in found
+        ],
+    )
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)

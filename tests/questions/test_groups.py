@@ -1,0 +1,135 @@
+"""Groups, commits and lag, against what Kafka's own dump tool printed of the fixtures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stratalog
+from stratalog.errors import UsageError
+from stratalog.operations.report import Status
+from stratalog.questions.groups import ConsumerGroup, GroupLag, GroupMember, GroupsQuestion, GroupsReport
+from tests.fixtures.catalog import log_dirs, partitions
+from tests.jobs.decoded import dumped_parts, parts
+from tests.jobs.reading.making import kafka_rows
+
+STATES = ("clean", "killed")
+
+
+def logs(state: str) -> Path:
+    (found,) = log_dirs("4.3.1", state)
+    return found
+
+
+def committed(state: str) -> dict[tuple[str, str, int], int]:
+    """The last commit of each key by the dump; a record without a value deletes it.
+
+    The fixtures have no aborted commit.
+    """
+    found: dict[tuple[str, str, int], int] = {}
+    for _, text in sorted(dumped_parts("consumer_offsets", state)[0].items()):
+        if "payload: " not in text:
+            continue
+        key, value = parts(text)
+        if not isinstance(key, dict) or "topic" not in key:
+            continue
+        place = (key["group"], key["topic"], key["partition"])
+        found.pop(place, None)
+        if value is not None:
+            found[place] = value["offset"]
+    return found
+
+
+def ends(state: str) -> dict[str, int]:
+    return {
+        each.name: max((batch["lastOffset"] + 1 for batch, _ in kafka_rows(each)), default=0)
+        for each in partitions("4.3.1", state)
+    }
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_commits_are_those_of_the_dump_and_lag_is_to_the_end_of_the_log(state: str) -> None:
+    report = GroupsQuestion(directories=[str(logs(state))]).run()
+
+    expected: dict[tuple[str, str, int], Any] = {
+        place: (offset, ends(state)[f"{place[1]}-{place[2]}"]) for place, offset in committed(state).items()
+    }
+    found = {
+        (each.group, each.topic, each.partition): (each.committed_offset, each.end_offset)
+        for each in report.lags
+    }
+    assert found == expected
+    assert found
+    assert all(each.lag == (each.end_offset or 0) - (each.committed_offset or 0) for each in report.lags)
+    assert report.status is Status.FINE
+    assert report.totals()["commits"] == len(expected)
+
+
+def test_a_group_without_members_is_there() -> None:
+    report = GroupsQuestion(directories=[str(logs("clean"))]).run()
+
+    types = {each.group: each.type for each in report.groups}
+    assert types["without-members"] is None
+    assert types["classic"] == "classic"
+    assert types["consumer-protocol"] == "consumer"
+
+
+def test_one_group_is_shown_if_it_is_named() -> None:
+    report = GroupsQuestion(directories=[str(logs("clean"))], names=["classic"]).run()
+
+    assert [each.group for each in report.groups] == ["classic"]
+    assert {each.group for each in report.lags} == {"classic"}
+
+
+def test_a_group_that_is_not_there_is_told() -> None:
+    with pytest.raises(UsageError, match=r"--group names clasic, .* did you mean classic"):
+        GroupsQuestion(directories=[str(logs("clean"))], names=["clasic"]).run()
+
+
+def test_a_directory_without_groups_has_none(tmp_path: Path) -> None:
+    stratalog.open_log(tmp_path / "orders-0", create=True).close()
+
+    report = GroupsQuestion(directories=[str(tmp_path)]).run()
+
+    assert report.verdict == "There is no group here."
+    assert report.words() == ("__consumer_offsets is not here.",)
+    with pytest.raises(UsageError, match="There is no group here"):
+        GroupsQuestion(directories=[str(tmp_path)], names=["classic"]).run()
+
+
+def test_a_member_is_shown_with_what_it_has() -> None:
+    report = GroupsReport(
+        groups=(ConsumerGroup(group="g", type="classic", generation=3, protocol="range", members=1),),
+        lags=(
+            GroupLag(
+                group="g",
+                topic="orders",
+                partition=1,
+                committed_offset=5,
+                end_offset=9,
+                lag=4,
+                committed_at=0,
+                member="m-1",
+            ),
+        ),
+        members=(
+            GroupMember(
+                group="g",
+                member="m-1",
+                instance="static",
+                client="c",
+                host="/10.0.0.1",
+                topics=("orders",),
+                assignment=("orders-1",),
+            ),
+        ),
+    )
+
+    groups, lags, members = report.tables()
+
+    assert groups.rows == [["g", "classic", "3", "range", "1"]]
+    assert lags.rows[0][:5] == ["g", "orders-1", "5", "9", "4"]
+    assert members.rows == [["g", "m-1 (static)", "c", "/10.0.0.1", "orders", "orders-1"]]
+    assert report.verdict == "1 group: 4 records left to read in 1 group, most by g: 4 of orders-1."
