@@ -161,6 +161,30 @@ def test_a_segment_that_is_deleted_between_the_passes_is_told(
         assert scan.to_table().num_rows == 0
 
 
+def test_a_record_that_compaction_removes_between_the_passes_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for key in (b"a", b"b", b"c"):
+            log.append(b"value", key=key)
+    (path,) = (tmp_path / "orders-0").glob("*.log")
+    scan = stratalog.scan(tmp_path, columns=["offset"], latest=True)
+    found = NewestOffsets.offsets
+
+    def after_the_first_pass(newest: NewestOffsets) -> NDArray[np.int64]:
+        data = path.read_bytes()
+        third = len(data) // 3
+        path.with_suffix(".swap").write_bytes(data[:third] + data[2 * third :])
+        path.with_suffix(".swap").rename(path)
+        return found(newest)
+
+    monkeypatch.setattr(NewestOffsets, "offsets", after_the_first_pass)
+
+    with pytest.warns(stratalog.OmissionWarning, match=r"compaction removed records .* \(1\)"):
+        assert scan.to_table()["offset"].to_pylist() == [0, 2]
+    assert [(each.first_offset, each.end_offset) for each in scan.omissions] == [(1, 2)]
+
+
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     make_log(tmp_path / "orders-0", 1, records=10)
     with pytest.raises(UsageError, match="tombstones is for latest=True"):

@@ -46,7 +46,7 @@ def warm() -> None:
     offset_map.put_newest(slots, 1, state, rows, hashes, 0)
     offset_map.move_entries(slots, np.zeros(6, np.uint64))
     offset_map.stored_offsets(slots, np.zeros(1, np.int64))
-    offset_map.mark_stored(rows, np.zeros(1, np.int64), True, np.zeros(1, np.bool_))
+    offset_map.mark_stored(rows, np.zeros(1, np.int64), True, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
     choose_partitions(
         np.zeros(8, np.uint8), np.zeros(2, np.int32), np.ones(1, np.bool_), 1, np.zeros(1, np.int32)
     )

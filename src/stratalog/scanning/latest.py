@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -77,12 +77,18 @@ class LatestSource:
             for partition in partitions
         }
 
+        lost: set[TopicPartition] = set()
+
         def on_new_omission(found: Omission) -> None:
             # The first pass has reported damage. Values are decoded only now, and files may have gone.
+            if found.kind is OmissionKind.LOSS:
+                lost.add(found.topic_partition)
             if found.kind is not OmissionKind.DAMAGE:
                 on_omission(found)
 
         yield from self._read(tasks, columns, stored, on_new_omission)
+        for partition in sorted(partitions - lost):
+            stored[partition].report_missing(partition, on_omission)
 
     def _read(
         self, tasks: list[ReadTask], columns: Sequence[str], pickers: Pickers, on_omission: OnOmission
@@ -134,12 +140,13 @@ class NewestOffsets:
         self._slots = larger
 
 
-@dataclass(frozen=True)
 class StoredOffsets:
     """Picks the records with these offsets, which ascend."""
 
-    offsets: NDArray[np.int64]
-    with_tombstones: bool = field(kw_only=True)
+    def __init__(self, offsets: NDArray[np.int64], *, with_tombstones: bool) -> None:
+        self.offsets = offsets
+        self._with_tombstones = with_tombstones
+        self._found = np.zeros(len(offsets), np.bool_)
 
     def pick_batches(self, headers: BatchTable) -> NDArray[np.bool_] | None:
         first = np.searchsorted(self.offsets, headers["base_offset"], "left")
@@ -150,8 +157,23 @@ class StoredOffsets:
 
     def pick_rows(self, _data: Bytes, rows: RecordTable, /) -> NDArray[np.bool_] | None:
         kept = np.empty(len(rows), np.bool_)
-        kernel.mark_stored(rows, self.offsets, self.with_tombstones, kept)
+        kernel.mark_stored(rows, self.offsets, self._with_tombstones, kept, self._found)
         return kept
+
+    def report_missing(self, partition: TopicPartition, on_omission: OnOmission) -> None:
+        """Report offsets without a record: a broker that compacts the log meanwhile has removed it."""
+        missing = self.offsets[~self._found]
+        if len(missing):
+            on_omission(
+                Omission(
+                    **partition._asdict(),
+                    kind=OmissionKind.LOSS,
+                    first_offset=int(missing[0]),
+                    end_offset=int(missing[-1]) + 1,
+                    why=f"while the log was read, compaction removed records that were the newest of their "
+                    f"keys ({len(missing)}), and no longer are. Scan again.",
+                )
+            )
 
 
 def _from_start(wanted: Wanted | None) -> Wanted | None:

@@ -72,10 +72,11 @@ def test_rows_with_stored_offsets_are_marked(data: st.DataObject, old: bool, tom
     order = data.draw(st.permutations(range(len(run.rows)))) if data.draw(st.booleans()) else slice(None)
     rows = run.rows[order]
     stored = data.draw(st.sets(st.integers(0, 30)))
-    kept = np.empty(len(rows), np.bool_)
+    kept, found = np.empty(len(rows), np.bool_), np.zeros(len(stored), np.bool_)
 
-    offset_map.mark_stored(rows, np.array(sorted(stored), np.int64), tombstones, kept)
+    offset_map.mark_stored(rows, np.array(sorted(stored), np.int64), tombstones, kept, found)
 
     assert kept.tolist() == [
         int(row["offset"]) in stored and (tombstones or row["value_size"] >= 0) for row in rows
     ]
+    assert found.tolist() == [offset in rows["offset"] for offset in sorted(stored)]

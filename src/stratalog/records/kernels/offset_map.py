@@ -203,10 +203,15 @@ def stored_offsets(slots: MapSlots, out: NDArray[np.int64]) -> int:
 
 @kernel
 def mark_stored(
-    rows: RecordTable, offsets: NDArray[np.int64], with_null_values: bool, kept: NDArray[np.bool_]
+    rows: RecordTable,
+    offsets: NDArray[np.int64],
+    with_null_values: bool,
+    kept: NDArray[np.bool_],
+    found: NDArray[np.bool_],
 ) -> None:
     """Mark the rows whose offsets are in `offsets`; rows without a value only if `with_null_values` is set.
 
+    In `found` the offsets of rows are marked, with a value or not.
     `offsets` ascend, and rows normally do too. After a step backwards, in a damaged batch, the place in
     `offsets` is searched again.
     """
@@ -220,4 +225,6 @@ def mark_stored(
         while place < len(offsets) and offsets[place] < offset:
             place += 1
         is_stored = place < len(offsets) and offsets[place] == offset
+        if is_stored:
+            found[place] = True
         kept[row] = is_stored and (with_null_values or rows[row].value_size >= 0)
