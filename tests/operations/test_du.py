@@ -185,3 +185,16 @@ def test_a_name_that_is_not_there_is_wrong_usage() -> None:
 def test_what_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotALogDirectoryError):
         used(tmp_path)
+
+
+def test_the_size_of_a_preallocated_log_is_what_was_written(tmp_path: Path) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    newest = max((data / "rolled-0").glob("*.log"))
+    before = by_name(used(data))["rolled"].log_size
+    with newest.open("ab") as file:
+        file.truncate(1 << 20)
+
+    found = by_name(used(data))["rolled"]
+
+    assert found.log_size == before
+    assert found.size > 1 << 20

@@ -31,6 +31,7 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.log.api.outline import outline_of
 from stratalog.log.cleaning.tally import Prefix
 from stratalog.log.recovery.manifest import PREFIX as QUARANTINE
 from stratalog.operations.disk_tree import DiskFolder, read_tree
@@ -63,6 +64,7 @@ class _Outlook:
     growth: int | None = None
     is_compacted: bool = False
     is_assumed: bool = False  # its settings are not known
+    log_size: int | None = None
     error: str | None = None
 
 
@@ -132,6 +134,9 @@ class DiskUsage:
                         growth=growth_a_day(spans_of(tuple(partition.view.segments))),
                         is_compacted=partition.config.compact,
                         is_assumed=partition.refusal is not None,
+                        log_size=outline_of(
+                            self.disk, self.clock, each.directory, partition.config, each.log_start_offset
+                        ).size,
                     )
                 except StratalogError as error:
                     found[name] = _Outlook(error=str(error))
@@ -205,6 +210,8 @@ def _use(
             waiting_size += file.disk_size
         elif kind is FileKind.LOG and state is FileState.LIVE:
             log_size += file.size
+    if outlook.log_size is not None:
+        log_size = outlook.log_size  # without the zeros of a preallocated file
     return DiskUse(
         name=name,
         topic=name if topic is None else topic,

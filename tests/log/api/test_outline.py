@@ -151,3 +151,20 @@ def test_no_record_is_read_of_a_large_log(tmp_path: Path) -> None:
     outline(log, disk=Counting())
 
     assert Counting.read < 100_000
+
+
+def test_the_zeros_of_a_preallocated_file_were_counted_as_its_size(tmp_path: Path) -> None:
+    log = Path(shutil.copytree(ROLLED.path, tmp_path / "rolled-0"))
+    newest = log / ROLLED.logs[-1].name
+    size = newest.stat().st_size
+    with newest.open("ab") as file:
+        file.truncate(1 << 20)
+    assert outline(log).sizes[-1] == size
+
+    with newest.open("rb+") as file:
+        file.seek(size)
+        file.write(b"not a batch" * 10)
+    assert outline(log).sizes[-1] == 1 << 20
+
+    newest.write_bytes(bytes(1 << 20))
+    assert outline(log).sizes[-1] == 0

@@ -17,7 +17,7 @@ from stratalog.files.names import FileKind, FileState, parse_segment_file
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.looking import ATTEMPTS, Looker
 from stratalog.log.log_end import last_batch
-from stratalog.records.batch import Attributes
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD, Attributes
 from stratalog.records.compression import CODEC_MASK, Codec
 from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
@@ -32,7 +32,7 @@ _HAS_OTHER_TIME = Attributes.LOG_APPEND_TIME | Attributes.DELETE_HORIZON
 class LogOutline(NamedTuple):
     """A log at one moment. `first` and `last` are its first and last whole batch; None in an empty log.
 
-    `sizes` are those of its .log files, including bytes after the last whole batch.
+    `sizes` are those of its .log files, without the zeros at the end of a preallocated one.
     """
 
     segments: tuple[SegmentReader, ...]
@@ -88,16 +88,26 @@ def _outline(
         segments = _segments(disk, directory, config, names)
     if not segments:
         return LogOutline((), (), given_start, given_start, None, None)
-    sizes = tuple(segment.size for segment in segments)
+    sizes = [segment.size for segment in segments]
     last, end = None, segments[-1].base_offset
     for segment in reversed(segments):
         last = last_batch(segment)
+        if segment is segments[-1]:
+            sizes[-1] = _written_size(disk, segment.log_path, sizes[-1], last)
         if last is not None:
             end = max(end, last.last_offset + 1)
             break
     start = min(max(given_start, segments[0].base_offset), end)
     first = None if last is None else _first(segments, start)
-    return LogOutline(segments, sizes, start, end, first, last)
+    return LogOutline(segments, tuple(sizes), start, end, first, last)
+
+
+def _written_size(disk: DiskReader, path: str, size: int, last: BatchRow | None) -> int:
+    """The size of an active segment as its writer counts it: a preallocated file ends with zeros."""
+    end = 0 if last is None else last.position + last.size
+    if end >= size or disk.read_at(path, RECORD_BATCH_OVERHEAD, end).strip(b"\0"):
+        return size
+    return end
 
 
 def _listed(disk: DiskReader, directory: str) -> dict[str, int]:
