@@ -23,6 +23,7 @@ LOOKING = {
     "du of keys": ["du", "--topic", "rolled", "--keys"],
     "ls": ["ls"],
     "ls of a topic": ["ls", "--topic", "rolled"],
+    "quarantine": ["quarantine", "list"],
 }
 (LOGS,) = log_dirs("4.3.1", "clean")
 

@@ -171,3 +171,77 @@ def rows(document: dict[str, Any]) -> list[tuple[object, ...]]:
     partitions = [found for directory in document["directories"] for found in directory["partitions"]]
     deleted = [(found["base_offset"], found["rule"]) for each in partitions for found in each["deleted"]]
     return [*deleted, *(tuple(each["cleaned"].items()) for each in partitions if each["cleaned"])]
+
+
+# Purging
+
+
+def test_purge_removes_at_once_what_this_run_and_earlier_ones_deleted(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(planted)
+    assert planted.files("orders", ".deleted")
+    planted.settings.write_text('{"orders": {"retention.ms": 0, "file.delete.delay.ms": 60000}}')
+    capsys.readouterr()
+    before = planted.contents()
+    assert run(planted, "--purge", "--dry-run", "--json", now=NOW + 10) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert planted.contents() == before
+
+    assert run(planted, "--purge", "--json", now=NOW + 10) == 0
+
+    done = json.loads(capsys.readouterr().out)
+    assert planted.files("orders", ".deleted") == []
+    assert planted.files("orders", ".log") == [f"{15:020d}.log"]
+    (partition,), (planned,) = (found["directories"][0]["partitions"] for found in (done, plan))
+    assert partition["deleted"] == planned["deleted"]
+    # Loading a log deletes the snapshot at its start: nobody has to rename it first.
+    snapshot = f"{10:020d}.snapshot.deleted"
+    names = {Path(path).name for path in planned["removed_files"]} - {snapshot}
+    assert {Path(path).name for path in partition["removed_files"]} == names
+    assert len(names) == 10
+    assert partition["waiting_files"] == []
+    assert json.loads((planted.data / MARKER).read_text()) == {"version": 0, "brokerEpoch": EPOCH}
+
+
+def test_purge_removes_folders_that_a_broker_has_marked(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted.settings.write_text('{"orders": {"retention.ms": -1}}')
+    folder = planted.data / "gone-3.0123456789abcdef0123456789abcdef-delete"
+    folder.mkdir()
+    (folder / f"{0:020d}.log").write_bytes(b"x" * 100)
+    stray = planted.data / "gone-4.0123456789abcdef0123456789abcdef-stray"
+    stray.mkdir()
+    before = planted.contents()
+    assert run(planted, "--purge", "--dry-run") == 0
+    assert "gone-3." in capsys.readouterr().out
+    assert planted.contents() == before
+    assert run(planted) == 0
+    assert folder.exists()
+
+    capsys.readouterr()
+    assert run(planted, "--purge", "--json") == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["directories"][0]["removed_folders"] == [str(folder)]
+    assert document["totals"]["folders_removed"] == 1
+    assert not folder.exists()
+    assert stray.exists()
+    assert (planted.data / MARKER).exists()
+
+
+def test_purge_of_a_topic_leaves_the_others_alone(tmp_path: Path) -> None:
+    limits = {"retention.ms": 0, "file.delete.delay.ms": 60_000}
+    with Planted(tmp_path, one=limits, two=limits) as planted:
+        for topic in ("one", "two"):
+            planted.fill(topic, 12, timestamp=NOW - 10)
+    folder = planted.data / "two-3.0123456789abcdef0123456789abcdef-delete"
+    folder.mkdir()
+    run(planted)
+
+    assert run(planted, "--purge", "--topic", "one") == 0
+
+    assert planted.files("one", ".deleted") == []
+    assert planted.files("two", ".deleted")
+    assert folder.exists()

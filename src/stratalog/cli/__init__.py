@@ -27,6 +27,7 @@ offsets        `stratalog offsets`
 options        the options that commands share, each written once
 output         prints reports, tables, JSON and progress; exit codes
 progress       progress events (`engine/progress.py`) in words
+quarantine     `stratalog quarantine list`, `show`, `restore` and `purge`
 recover        `stratalog recover`
 retain         `stratalog retain`
 size           sizes on the command line, such as 400MB

@@ -26,6 +26,7 @@ from stratalog.cli.ls import ls
 from stratalog.cli.manual import manual
 from stratalog.cli.offsets import offsets
 from stratalog.cli.output import ExitCode, Output
+from stratalog.cli.quarantine import quarantine
 from stratalog.cli.recover import recover
 from stratalog.cli.retain import retain
 from stratalog.cli.sql import sql
@@ -66,6 +67,7 @@ cli.add_command(groups)
 cli.add_command(ls)
 cli.add_command(manual)
 cli.add_command(offsets)
+cli.add_command(quarantine)
 cli.add_command(recover)
 cli.add_command(retain)
 cli.add_command(sql)

@@ -13,6 +13,7 @@ from stratalog.cli.output import ExitCode, Output, output_options
 @click.command(short_help="Delete old segments of a stopped broker.")
 @directory_options
 @change_options
+@click.option("--purge", "purges", is_flag=True, help="Also remove at once whatever waits for its deletion.")
 @output_options
 @click.pass_obj
 def retain(
@@ -25,11 +26,13 @@ def retain(
     now: int | None,
     dry_run: bool,
     recovers: bool,
+    purges: bool,
 ) -> ExitCode:
     """Delete old segments from the log directories of a stopped broker, by the limits of each topic.
 
     DIR are log directories of one broker; or --config names them. A topic whose settings are not known is
-    refused, as defaults could erase it. Files are renamed to .deleted, and a later run removes them.
+    refused, as defaults could erase it. Files are renamed to .deleted, and a later run removes them; with
+    --purge this run does, and also removes folders that are marked -delete.
 
     Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off; 2 for
     wrong usage; 3 if a topic or an unclean directory was refused, or something failed.
@@ -43,6 +46,7 @@ def retain(
         names=names,
         sources=request.sources,
         dry_run=dry_run,
+        purges=purges,
         unclean=unclean_choice(recovers),
         clock=request.clock,
     )

@@ -238,7 +238,9 @@ def open_session(
     return Session(directories, unclean=unclean, sources=sources, disk=disk, clock=clock, make_lock=make_lock)
 
 
-def check_session(disk: Disk, directories: Iterable[Path], *, unclean: Unclean) -> list[str]:
+def check_session(
+    disk: Disk, directories: Iterable[Path], *, unclean: Unclean, or_else: str = _OR_ELSE
+) -> list[str]:
     """What `open` would refuse, for a dry run: takes no lock and changes nothing. Returns the paths."""
     paths = unique_paths(directories)
     for path in paths:
@@ -253,7 +255,7 @@ def check_session(disk: Disk, directories: Iterable[Path], *, unclean: Unclean) 
             for path in paths
         }
         if refused := [(path, reason) for path, reason in reasons.items() if reason is not None]:
-            raise refusal_of_unclean(refused)
+            raise refusal_of_unclean(refused, or_else)
     return paths
 
 

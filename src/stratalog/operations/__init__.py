@@ -19,6 +19,8 @@ ls               topics, partitions and segments, from names, sizes and headers
 ls_report        its report
 maintaining      `Maintenance`: runs `retain` and `compact` in a session
 opening          opens directories for an operation, or looks at them for a dry run
+quarantine       what recovery has kept: listed, shown, restored, purged
+quarantine_report  its report
 read_progress    progress in bytes read
 recover          recovery's options, report and verdict: may the broker be started?
 recover_tables   the tables and JSON of that report

@@ -8,7 +8,8 @@
    again with the epoch it had.
 
 A deleted file is renamed to `.deleted` and stays for file.delete.delay.ms. This process does not wait that
-long: the next run after that time, or the next start of a broker, removes the files.
+long: the next run after that time, or the next start of a broker, removes the files. With `purges` they are
+removed at once, and so are folders that a broker has marked -delete.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Protocol
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.checkpoint_table import CheckpointMarks
 from stratalog.directory.known_topics import KnownTopics, TopicSources
-from stratalog.directory.layout import classify
+from stratalog.directory.layout import PartitionEntry, classify
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.partitions import FoundPartition
@@ -32,12 +33,13 @@ from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition, parse_partition_directory
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.scheduler import ScheduledTask
+from stratalog.manager.removal import remove_directory
 from stratalog.operations.looking import (
     LookedAt,
     Partition,
@@ -76,12 +78,15 @@ class Work(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
     """A request: the directories of one node, the sources of its topics' settings, and the topics or
-    partitions to work on (none: all)."""
+    partitions to work on (none: all).
+
+    `purges`: whatever waits for its deletion is removed at once."""
 
     directories: Sequence[str]
     names: Sequence[str] = ()
     sources: TopicSources = field(default_factory=TopicSources)
     dry_run: bool = False
+    purges: bool = False
     unclean: Unclean = Unclean.REFUSE
     disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
     clock: Clock = system_clock
@@ -128,6 +133,7 @@ class Maintenance:
                 recovery=opened.recovery,
                 refusals=opening.refusals(opened),
                 is_plan=self.dry_run,
+                purges=self.purges,
             )
 
     def _sizes_of_compacted(self, opened: Opened, known: KnownTopics) -> dict[str, int]:
@@ -169,7 +175,7 @@ class Maintenance:
                 looked_at[path] = LookedAt(
                     opened.disk, path, known, self.names, starts=opened.starts.get(path)
                 )
-                planned[path] = DirectoryWork(directory=path)
+                planned[path] = DirectoryWork(directory=path, folders=self._folders(opened.disk, path, now))
             except StratalogError as error:
                 planned[path] = _not_begun(path, error)
         tasks = [(path, each) for path, found in looked_at.items() for each in found.partitions]
@@ -195,10 +201,11 @@ class Maintenance:
                 files = waiting_files(disk, path, delay_ms)
                 bases = [gone.segment.base_offset for gone in planned.deleted]
                 coming = files_to_wait(disk, path, bases, now + delay_ms)
+            due = [*files, *coming] if self.purges else [file for file in files if file.due_ms <= now]
             return replace(
                 planned,
-                removed=tuple(file for file in files if file.due_ms <= now),
-                waiting=tuple(sorted((*(file for file in files if file.due_ms > now), *coming), key=_path)),
+                removed=tuple(sorted(due, key=_path)),
+                waiting=tuple(sorted((file for file in (*files, *coming) if file not in due), key=_path)),
             )
 
         engine = ThreadEngine(1, disk=opened.disk)
@@ -239,7 +246,7 @@ class Maintenance:
         progress: ReadProgress,
     ) -> DirectoryWork:
         planned = [*plan.partitions]
-        if not any(partition.is_change for partition in planned):
+        if not plan.folders and not any(partition.is_change for partition in planned):
             return plan
         try:
             doing = _Doing(self, directory, known, work, now)
@@ -260,12 +267,30 @@ class Maintenance:
                                 name=partition.name, error=str(refusal), needs_recovery=True
                             )
             index = len(planned)
+            for folder in plan.folders:
+                remove_directory(self.disk, folder.path)
             doing.write_checkpoints()
             session.put_back(directory)
         except StratalogError as failure:
             error = str(failure)
             planned[max(index, 0) :] = [_not_done(each, error) for each in planned[max(index, 0) :]]
-        return DirectoryWork(directory=directory.path, partitions=tuple(planned), error=error)
+        folders = plan.folders if error is None else ()
+        return DirectoryWork(
+            directory=directory.path, partitions=tuple(planned), error=error, folders=folders
+        )
+
+    def _folders(self, disk: DiskReader, path: str, now: int) -> tuple[WaitingFile, ...]:
+        """The folders that are marked -delete, if they are to be removed, with the bytes in them."""
+        if not self.purges:
+            return ()
+        found = []
+        for name in classify(disk, path).waiting:
+            entry = PartitionEntry(name, parse_partition_directory(name).topic_partition)
+            if not self.names or is_named(entry, self.names):
+                folder = join_path(path, name)
+                size = sum(file.size for file in disk.list_directory(folder))
+                found.append(WaitingFile(path=folder, size=size, due_ms=now))
+        return tuple(found)
 
 
 def _path(file: WaitingFile) -> str:
@@ -292,7 +317,7 @@ class _Doing:
     def __init__(
         self, maintenance: Maintenance, directory: LogDirectory, known: KnownTopics, work: Work, now: int
     ) -> None:
-        self._disk, self._clock = maintenance.disk, maintenance.clock
+        self._disk, self._clock, self._purges = maintenance.disk, maintenance.clock, maintenance.purges
         self._directory, self._known, self._work, self._now = directory, known, work, now
         self._entries = {entry.name: entry for entry in directory.layout.partitions}
         checkpoints = directory.checkpoints
@@ -315,10 +340,11 @@ class _Doing:
         for file in waiting_files(self._disk, path, delay_ms):
             if file.path not in before:
                 self._disk.set_modified(file.path, self._now)  # its delay starts now
-        for file in planned.removed:
+        removed = tuple(waiting_files(self._disk, path, delay_ms)) if self._purges else planned.removed
+        for file in removed:
             self._disk.delete(file.path)
         self._disk.sync_directory(path)
-        return replace(done, waiting=tuple(waiting_files(self._disk, path, delay_ms)))
+        return replace(done, removed=removed, waiting=tuple(waiting_files(self._disk, path, delay_ms)))
 
     @contextmanager
     def _opened(self, name: str, key: TopicPartition) -> Iterator[Log]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from stratalog.files.paths import last_name
 from stratalog.log.retention import Decision
 from stratalog.operations.looking import WaitingFile
 from stratalog.operations.report import PLANNED, ChangeReport, Table
@@ -60,12 +61,16 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryWork:
-    """One log directory. `error` says why the work was not finished there, or not begun."""
+    """One log directory. `error` says why the work was not finished there, or not begun.
+
+    `folders` are partitions marked -delete that were removed.
+    """
 
     directory: str
     partitions: tuple[PartitionWork, ...] = ()
     error: str | None = None
     is_begun: bool = True
+    folders: tuple[WaitingFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +78,15 @@ class WorkReport(ChangeReport):
     """The whole work, with notes on settings that were ignored."""
 
     directories: tuple[DirectoryWork, ...]
+    purges: bool = False
 
     @property
     def partitions(self) -> tuple[PartitionWork, ...]:
         return tuple(partition for directory in self.directories for partition in directory.partitions)
+
+    @property
+    def folders(self) -> tuple[WaitingFile, ...]:
+        return tuple(folder for directory in self.directories for folder in directory.folders)
 
     @property
     def failed_directories(self) -> Sequence[str]:
@@ -100,7 +110,7 @@ class WorkReport(ChangeReport):
     def words(self) -> list[str]:
         before = [] if self.recovery is None else self.recovery.words()
         found = [*before, *self._words(), *self.notes]
-        is_change = any(partition.is_change for partition in self.partitions)
+        is_change = any(partition.is_change for partition in self.partitions) or self.folders
         return found if is_change or self.is_failed else [*found, "Nothing to do."]
 
     def totals(self) -> dict[str, int]:
@@ -113,6 +123,7 @@ class WorkReport(ChangeReport):
             "partitions_compacted": len(cleaned),
             "bytes_freed": sum(found.size_before - found.size_after for found in cleaned),
             "files_removed": sum(len(found.removed) for found in self.partitions),
+            "folders_removed": len(self.folders),
             "partitions_left": self.left_count,
         }
 
@@ -122,6 +133,7 @@ class WorkReport(ChangeReport):
                 {
                     "directory": directory.directory,
                     "error": directory.error,
+                    "removed_folders": [folder.path for folder in directory.folders],
                     "partitions": [_document(partition) for partition in directory.partitions],
                 }
                 for directory in self.directories
@@ -184,14 +196,15 @@ class WorkReport(ChangeReport):
         rows = []
         for partition in self.partitions:
             if partition.removed:
-                rows.append(
-                    [partition.name, "removed", *_sum(partition.removed), "file.delete.delay.ms has passed"]
-                )
+                words = "--purge" if self.purges else "file.delete.delay.ms has passed"
+                rows.append([partition.name, "removed", *_sum(partition.removed), words])
             if partition.waiting:
                 due = time_text(max(file.due_ms for file in partition.waiting))
                 words = f"a run after {due}, or the broker's next start, removes them"
                 rows.append([partition.name, "waiting", *_sum(partition.waiting), words])
-        title = f"Files that end in .deleted{PLANNED[self.is_plan]}"
+        for folder in self.folders:
+            rows.append([last_name(folder.path), "removed", "-", size_text(folder.size), "--purge"])
+        title = f"Files that wait for their deletion{PLANNED[self.is_plan]}"
         return Table(title=title, columns=["partition", "what", ">files", ">bytes", "why"], rows=rows)
 
 

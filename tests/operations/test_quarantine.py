@@ -1,0 +1,191 @@
+"""What recovery kept: listed, looked into, written to a file, deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import (
+    LogDirLockedError,
+    NeedsRecoveryError,
+    NotALogDirectoryError,
+    QuarantineError,
+    UsageError,
+)
+from stratalog.files.lock import DirectoryLock
+from stratalog.operations.quarantine import QuarantineRequest
+from tests.fixtures.catalog import partitions
+from tests.manager.running import contents
+from tests.operations.quarantined import recovered
+
+(TXN,) = [each for each in partitions("4.3.1", "killed") if each.name == "txn-0"]
+
+
+def asked(*directories: Path, **options: object) -> QuarantineRequest:
+    return QuarantineRequest(directories=[str(path) for path in directories], **options)  # type: ignore[arg-type]
+
+
+def ids(request: QuarantineRequest) -> dict[str, str]:
+    return {found.entry.partition: found.id for found in request.listed().ranges}
+
+
+def test_everything_that_was_cut_off_is_listed(tmp_path: Path) -> None:
+    root, cut = recovered(tmp_path / "data")
+    before = contents(root)
+
+    report = asked(root).listed()
+
+    assert {found.entry.partition: found.entry.size for found in report.ranges} == {
+        name: len(data) for name, data in cut.items()
+    }
+    assert len({found.id for found in report.ranges}) == len(cut)
+    assert contents(root) == before
+
+
+def test_names_choose_partitions_or_topics(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+
+    assert [*ids(asked(root, names=("txn",)))] == ["txn-0"]
+    assert [*ids(asked(root, names=("rolled-0",)))] == ["rolled-0"]
+
+
+def test_the_batches_of_a_range_are_those_that_kafka_wrote(tmp_path: Path) -> None:
+    root, cut = recovered(tmp_path / "data")
+    request = asked(root)
+    written = list(TXN.batches(TXN.logs[-1]))[1:]
+
+    shown = request.show(ids(request)["txn-0"])
+
+    assert [(batch.base_offset, batch.last_offset) for batch in shown.batches] == [
+        (batch["baseOffset"], batch["lastOffset"]) for batch in written
+    ]
+    assert [batch.is_valid for batch in shown.batches] == [False, *[True] * (len(written) - 1)]
+    assert sum(batch.size for batch in shown.batches) + shown.hidden_size == len(cut["txn-0"])
+    few = request.show(ids(request)["txn-0"], top=2)
+    assert (len(few.batches), few.batches_count) == (2, len(written))
+
+
+def test_half_a_batch_is_hidden_bytes(tmp_path: Path) -> None:
+    root, cut = recovered(tmp_path / "data")
+    request = asked(root)
+
+    shown = request.show(ids(request)["rolled-0"])
+
+    assert (shown.batches, shown.hidden_size) == ((), len(cut["rolled-0"]))
+
+
+def test_a_restored_file_has_the_bytes_that_were_cut_off(tmp_path: Path) -> None:
+    root, cut = recovered(tmp_path / "data")
+    request, before = asked(root), contents(root)
+
+    for name, wanted in ids(request).items():
+        plan = request.restore(wanted, str(tmp_path / name), dry_run=True)
+        assert not (tmp_path / name).exists()
+        done = request.restore(wanted, str(tmp_path / name))
+        assert (plan.is_plan, plan.ranges) == (True, done.ranges)
+        assert (tmp_path / name).read_bytes() == cut[name]
+    assert contents(root) == before
+
+
+def test_no_file_is_left_of_bytes_that_have_changed(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    request = asked(root)
+    wanted = ids(request)["txn-0"]
+    (kept,) = root.glob("stratalog-quarantine-txn-0-*")
+    data = bytearray(kept.read_bytes())
+    data[3] ^= 1
+    kept.write_bytes(data)
+
+    with pytest.raises(QuarantineError, match="have changed"):
+        request.restore(wanted, str(tmp_path / "file"))
+
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_file_is_not_restored_over_another_or_into_a_log_directory(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    request = asked(root)
+    wanted = ids(request)["txn-0"]
+    (tmp_path / "there").touch()
+    before = contents(root)
+
+    for target in (tmp_path / "there", root / "file", root / "txn-0" / "file", tmp_path / "no" / "file"):
+        with pytest.raises(UsageError, match="--to"):
+            request.restore(wanted, str(target))
+
+    assert contents(root) == before
+
+
+def test_purging_deletes_the_bytes_and_leaves_the_logs_and_the_clean_shutdown(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    request, before = asked(root), contents(root)
+    plan = request.purge(dry_run=True)
+    assert contents(root) == before
+
+    report = request.purge()
+
+    assert plan.ranges == report.ranges
+    assert request.listed().ranges == ()
+    assert not list(root.glob("stratalog-quarantine-*-0-*"))
+    manifest = "stratalog-quarantine.jsonl"
+    assert {name: data for name, data in before.items() if "stratalog-quarantine" not in name} == {
+        name: data for name, data in contents(root).items() if name != manifest
+    }
+    assert (root / ".kafka_cleanshutdown").exists()
+    assert "purged later" in (root / manifest).read_text()
+    assert request.purge().ranges == ()
+
+
+def test_only_what_is_asked_for_is_purged(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    request = asked(root)
+    kept = {found.entry.partition: found for found in request.listed().ranges}
+
+    assert request.purge(before_ms=min(found.entry.time_ms for found in kept.values())).ranges == ()
+    report = request.purge([kept["txn-0"].id])
+
+    assert [found.entry.partition for found in report.ranges] == ["txn-0"]
+    assert [*ids(request)] == ["rolled-0"]
+    last = kept["rolled-0"].entry.time_ms
+    assert [found.id for found in request.purge(before_ms=last + 1).ranges] == [kept["rolled-0"].id]
+
+
+def test_another_place_is_looked_at_too(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    root, cut = recovered(tmp_path / "data", tmp_path / "kept")
+    assert asked(root).listed().ranges == ()
+    request = asked(root, places=[str(tmp_path / "kept")])
+
+    assert ids(request).keys() == cut.keys()
+    request.purge()
+    assert request.listed().ranges == ()
+
+
+def test_a_directory_in_use_or_not_shut_down_cleanly_is_not_purged(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    before = contents(root)
+
+    for dry_run in (True, False):
+        with DirectoryLock(root), pytest.raises(LogDirLockedError):
+            asked(root).purge(dry_run=dry_run)
+    (root / ".kafka_cleanshutdown").unlink()
+    for dry_run in (True, False):
+        with pytest.raises(NeedsRecoveryError) as refused:
+            asked(root).purge(dry_run=dry_run)
+        assert "--recover" not in str(refused.value)
+
+    assert contents(root) == {name: data for name, data in before.items() if name != ".kafka_cleanshutdown"}
+
+
+def test_an_id_that_nothing_has_is_wrong_usage(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+
+    for wanted in ("zzz", ""):
+        with pytest.raises(UsageError, match="quarantine list"):
+            asked(root).show(wanted)
+
+
+def test_what_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotALogDirectoryError):
+        asked(tmp_path).listed()
