@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from stratalog.cli import main
+from stratalog.operations.audit.audit import AuditRequest
 from tests.manager.running import contents, fixture_copy
 from tests.operations.audit.planting import flip
 
@@ -104,6 +105,16 @@ def test_a_page_that_cannot_be_written_is_said_in_words(
     assert main.run(["audit", str(root), "--html", str(tmp_path / "no" / "such" / "audit.html")]) == 3
 
     assert "audit.html" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--html", "--to"])
+def test_a_folder_that_is_missing_is_said_before_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    monkeypatch.setattr(AuditRequest, "run", lambda *_: pytest.fail("it has read everything first"))
+
+    assert main.run(["audit", str(root), option, str(tmp_path / "no" / "file")]) == 3
 
 
 def test_a_page_in_an_audited_directory_is_refused(

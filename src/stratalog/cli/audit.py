@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,8 +69,7 @@ def audit(
     from stratalog.operations.audit.baseline import Baseline
 
     request = Request.of(directories, config, topic_settings, now)
-    if html is not None:
-        _check_outside(html, request.directories)
+    _check_targets([each for each in (to, html) if each is not None], request.directories)
     before = None if baseline is None else Baseline.parse(baseline.read_text("utf-8"), str(baseline))
     with started_engine(output, "audit", master) as engine, output.progress() as on_progress:
         asked = AuditRequest(
@@ -89,6 +89,7 @@ def audit(
         from stratalog.files.disk import Disk
 
         Disk().replace(html, report.to_html().encode("ascii"))
+        output.say(f"The page is {html}.")
     return output.report(report)
 
 
@@ -101,8 +102,14 @@ def _write_parquet(report: AuditReport, path: Path) -> None:
         raise DiskError(path, error.strerror or str(error), error.errno or 0) from error
 
 
-def _check_outside(page: Path, directories: Sequence[str]) -> None:
-    """Refuse to write into what is audited: nothing is changed there, and a log is easily overwritten."""
-    for directory in directories:
-        if page.resolve().is_relative_to(Path(directory).resolve()):
-            raise UsageError(f"{page} is inside an audited directory, {directory}: write the page elsewhere.")
+def _check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
+    """Refuse what could not be written after hours of reading, and anything inside what is audited.
+
+    An audit changes nothing there, and a log is easily overwritten.
+    """
+    for file in files:
+        if not file.absolute().parent.is_dir():
+            raise DiskError(file, "its folder does not exist", errno.ENOENT)
+        for directory in directories:
+            if file.resolve().is_relative_to(Path(directory).resolve()):
+                raise UsageError(f"{file} is inside an audited directory, {directory}: write it elsewhere.")

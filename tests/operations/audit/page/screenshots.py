@@ -12,6 +12,7 @@ from tests.operations.audit.page.example import build_example, example_report
 
 IMAGES = Path(__file__).parents[4] / "docs" / "images"
 LARGEST = 150_000
+_TO_TOP = "each => scrollBy(0, each.getBoundingClientRect().top - 80)"  # below the bar of the page
 
 
 def take_pictures(browser: Browser, folder: Path, target: Path) -> None:
@@ -19,21 +20,24 @@ def take_pictures(browser: Browser, folder: Path, target: Path) -> None:
     root = build_example(folder / "kafka")
     page = example_report(root).to_html().replace(str(root), "/var/lib/kafka")
     (folder / "audit.html").write_text(page, "ascii")
-    for scheme, section, height in (("light", None, 1130), ("dark", "orders-1", 900)):
+    for name, scheme, height in (("light", "light", 1130), ("dark", "dark", 900), ("bytes", "light", 860)):
         context = browser.new_context(
             color_scheme="light" if scheme == "light" else "dark", viewport={"width": 1180, "height": height}
         )
         view = context.new_page()
         view.goto((folder / "audit.html").as_uri())
         view.wait_for_selector("html[data-ready]", state="attached")
-        if section is not None:
-            view.locator(f"article[aria-label={section}] svg.strip").focus()
+        if name == "dark":
+            strip = view.locator("article[aria-label=orders-1]")
+            strip.locator("svg.strip").focus()
             view.keyboard.press("PageDown")
-            view.locator("#partitions").evaluate("each => each.scrollIntoView()")
-            view.locator(f"article[aria-label={section}]").evaluate(
-                "each => scrollBy(0, each.getBoundingClientRect().top - 80)"
-            )
-        view.screenshot(path=target / f"audit-{scheme}.png", animations="disabled")
+            strip.evaluate(_TO_TOP)
+        if name == "bytes":
+            region = view.locator("details.bytes", has_text="bad-length")
+            region.locator("summary").click()
+            region.locator(".bytemap").click()
+            region.evaluate(_TO_TOP)
+        view.screenshot(path=target / f"audit-{name}.png", animations="disabled")
         context.close()
 
 

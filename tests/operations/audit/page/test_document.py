@@ -66,6 +66,7 @@ def test_a_bound_leaves_out_the_least_and_says_so(tmp_path: Path, monkeypatch: p
     assert (len(found["findings"]), found["left"]["findings"]) == (3, len(report.findings) - 3)
     assert (len(found["strips"]), found["left"]["partitions"]) == (2, 2)
     assert found["left"]["merged"] == 4
+    assert found["left"]["regions"] == 0
     for strip in found["strips"]:
         assert sum(seg[9] for seg in strip["segs"]) == 100
         assert len(strip["segs"]) <= 27

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -214,6 +215,9 @@ def test_names_on_the_disk_are_shown_and_not_run(browser: Browser, tmp_path: Pat
         expect(page.locator("tr.detail")).to_contain_text(str(root))
         page.locator("details.bytes summary").first.click()
         expect(page.locator(".bytemap").first).to_be_visible()
+        path = str(root / ROLLED)
+        dump = shlex.join(["stratalog", "dump", "--position", "0", path])
+        assert page.locator(".bytes-body .command code").inner_text() == dump
         assert page.locator("#where").inner_text() == str(root)
         assert page.evaluate("window.owned") is None
         assert page.locator("img").count() == 0
@@ -240,7 +244,7 @@ def test_the_policy_of_the_page_runs_no_other_program(browser: Browser, example:
 def test_the_pictures_of_the_documents_can_be_taken_again(browser: Browser, tmp_path: Path) -> None:
     take_pictures(browser, tmp_path, tmp_path)
 
-    for name in ("audit-light.png", "audit-dark.png"):
+    for name in ("audit-light.png", "audit-dark.png", "audit-bytes.png"):
         taken, kept = (tmp_path / name).read_bytes(), (IMAGES / name).read_bytes()
         assert taken[:24] == kept[:24]  # a PNG of the same width and height
         assert len(kept) < LARGEST

@@ -85,6 +85,46 @@ def test_no_program_makes_elements_from_text() -> None:
         )
 
 
+def luminance(colour: str) -> float:
+    """Relative luminance by WCAG 2.2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("ink", "paper"),
+    [
+        ("ink", "card"),
+        ("ink", "raised"),
+        ("quiet", "bg"),
+        ("quiet", "card"),
+        ("quiet", "raised"),
+        ("accent", "card"),
+        ("accent", "accent-soft"),
+        ("error", "raised"),
+        ("error", "error-soft"),
+        ("warning", "warning-soft"),
+        ("ok", "ok-soft"),
+        ("note", "note-soft"),
+        ("map-ink", "map-ok"),
+        ("map-ink", "map-ok-2"),
+        ("map-ink", "map-warning"),
+        ("map-ink", "map-error"),
+    ],
+)
+def test_text_has_enough_contrast(ink: str, paper: str, number: int) -> None:
+    style = FOLDER.joinpath("page.css").read_text("utf-8")
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6})", style.split("}")[number]))
+
+    lighter, darker = sorted((luminance(colours[ink]), luminance(colours[paper])), reverse=True)
+
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+
+
 def test_a_report_without_a_map_has_no_page(tmp_path: Path) -> None:
     report = audit([fixture_copy("clean", tmp_path / "data")])
 

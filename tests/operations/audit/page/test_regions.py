@@ -10,7 +10,7 @@ import pytest
 from stratalog.engine.threads import ThreadEngine
 from stratalog.files.entries import ExpectedFile, ReadFile
 from stratalog.files.reading import DiskReader
-from stratalog.operations.audit.audit import audit
+from stratalog.operations.audit.audit import AuditRequest, audit
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.page import regions
@@ -146,6 +146,38 @@ def test_only_a_little_is_read_around_a_region(tmp_path: Path) -> None:
     assert region.before[-1].position + region.before[-1].size == position
     assert region.after[0].position == position + size
     assert disk.read_size < log.stat().st_size
+
+
+def test_a_log_is_not_read_again_for_the_page(tmp_path: Path) -> None:
+    healthy, damaged = fixture_copy("clean", tmp_path / "a"), fixture_copy("clean", tmp_path / "b")
+    flip(damaged / ROLLED, 100)
+    read: dict[tuple[str, bool], int] = {}
+    for root in (healthy, damaged):
+        for is_mapped in (False, True):
+            disk = _Counting()
+            AuditRequest(directories=[str(root)], disk=disk, is_mapped=is_mapped).run()
+            read[root.name, is_mapped] = disk.read_size
+
+    ids = sum(file.stat().st_size for file in healthy.glob("*/partition.metadata"))
+    assert read["a", True] - read["a", False] <= ids < 1000
+    assert 0 < read["b", True] - read["b", False] < 10 * (damaged / ROLLED).stat().st_size
+
+
+def test_more_regions_than_a_page_has_are_left_out(tmp_path: Path) -> None:
+    findings = [
+        AuditFinding(
+            kind=AuditKind.WRONG_CRC,
+            directory=str(tmp_path),
+            file=f"{0:020d}.log",
+            words="",
+            position=at,
+            size=9,
+        )
+        for at in (5, 5, 7, 9)
+    ]
+
+    assert [each.task.position for each in read_regions(ThreadEngine(), findings, most=2)] == [5, 7]
+    assert len(regions.regions_of(findings)) == 3
 
 
 def test_a_file_that_is_gone_is_said_in_words(tmp_path: Path) -> None:

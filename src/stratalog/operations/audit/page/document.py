@@ -19,7 +19,7 @@ from stratalog.operations.audit.kinds import Severity
 from stratalog.operations.audit.page.advice import next_commands
 from stratalog.operations.audit.page.headers import DecodedHeader
 from stratalog.operations.audit.page.map import AuditMap
-from stratalog.operations.audit.page.regions import DamagedRegion
+from stratalog.operations.audit.page.regions import DamagedRegion, regions_of
 from stratalog.operations.audit.page.strips import PartitionStrip, SegmentBar
 from stratalog.version import __version__
 
@@ -74,6 +74,7 @@ def document_of(report: AuditReport, found: AuditMap) -> dict[str, Any]:
             "findings": len(report.findings) - len(findings),
             "partitions": len(found.strips) - len(strips),
             "merged": merging,
+            "regions": len(regions_of(report.findings)) - len(found.regions),
         },
         "texts": texts.all(),
     }

@@ -83,8 +83,7 @@ def read_regions(
     engine: Engine, findings: Sequence[AuditFinding], *, most: int = MOST_REGIONS
 ) -> tuple[DamagedRegion, ...]:
     """The regions that findings name, the worst first, in their order; at most so many."""
-    named = (task for finding in findings if (task := _task_of(finding)) is not None)
-    tasks = list(dict.fromkeys(named))[:most]
+    tasks = regions_of(findings)[:most]
     found: dict[int, DamagedRegion] = {}
     for outcome in engine.run(read_region, tasks, paths=[task.path for task in tasks]):
         if outcome.error is None:
@@ -92,6 +91,11 @@ def read_regions(
         else:
             found[outcome.number] = DamagedRegion(task=outcome.task, problem=str(outcome.error))
     return tuple(found[number] for number in range(len(tasks)))
+
+
+def regions_of(findings: Sequence[AuditFinding]) -> list[RegionTask]:
+    """The regions that findings name, each once."""
+    return list(dict.fromkeys(task for finding in findings if (task := _task_of(finding)) is not None))
 
 
 def _task_of(finding: AuditFinding) -> RegionTask | None:

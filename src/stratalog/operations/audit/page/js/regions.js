@@ -19,6 +19,7 @@ function startRegions() {
   });
   list.append(...elements);
   if (!elements.length) list.append(el("p", { class: "quiet" }, "No finding is about bytes of a segment."));
+  if (data.left.regions) list.append(el("p", { class: "quiet" }, `${counted(data.left.regions, "region")} more are not shown.`));
   parts.showRegion = (number) => {
     const details = elements[number];
     details.open = true;
@@ -105,7 +106,17 @@ function hexView(region) {
   region.excerpts.forEach(([start, packed], number) => {
     if (number) lines.push(el("span", { class: "at" }, "        \u22ee\n"));
     const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+    let before = "", isRepeated = false;
     for (let line = 0; line < bytes.length; line += 16) {
+      // Lines that repeat are one star, as in hexdump.
+      const same = bytes.slice(line, line + 16).join();
+      if (same === before && line + 16 < bytes.length) {
+        if (!isRepeated) lines.push(el("span", { class: "at" }, "         *\n"));
+        isRepeated = true;
+        continue;
+      }
+      before = same;
+      isRepeated = false;
       const codes = [], letters = [];
       for (let at = line; at < line + 16; at += 1) {
         if (at >= bytes.length) { codes.push(at % 16 === 7 ? "    " : "   "); continue; }

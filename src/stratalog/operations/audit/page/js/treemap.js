@@ -76,12 +76,13 @@ function drawTreemap(host, topics) {
       }, svg("title", {}, words));
       order.push(rect);
       cells.append(rect);
-      if (cell.w > 60 && cell.h > 20) labels.append(fitted(cell.x + 6, cell.y + 15, shortName(child, topic), sizeText(child.size), cell.w - 8, ""));
+      if (cell.w > 60 && cell.h > 20) labels.append(fitted(cell.x + 6, cell.y + 15, [shortName(child, topic), sizeText(child.size)], cell.w - 8, ""));
+      if (cell.w > 60 && cell.h > 38) labels.append(fitted(cell.x + 6, cell.y + 30, [troubles(child.counts)], cell.w - 8, ""));
     }
     if (hasName) {
       const severity = topic.children.some((each) => each.severity === "error") ? "error" : topic.children.some((each) => each.severity === "warning") ? "warning" : "ok";
       cells.append(svg("rect", { class: `cell ${severity} ${index % 2 ? "odd" : ""}`, x: box.x, y: box.y, width: box.w, height: top, "pointer-events": "none" }));
-      labels.append(fitted(box.x + 6, box.y + 15, topic.name, sizeText(topic.size), box.w - 10, "topic-name"));
+      labels.append(fitted(box.x + 6, box.y + 15, [topic.name, sizeText(topic.size)], box.w - 10, "topic-name"));
     }
     frames.append(svg("rect", { class: "frame", x: box.x, y: box.y, width: box.w, height: box.h }));
   });
@@ -91,17 +92,16 @@ function drawTreemap(host, topics) {
 
 const shortName = (child, topic) => (child.name.startsWith(`${topic.name}-`) ? child.name.slice(topic.name.length + 1) : child.name);
 
-function cellWords(child) {
-  const [errors, warnings] = child.counts;
-  const state = errors || warnings ? `${counted(errors, "error")}, ${counted(warnings, "warning")}` : "healthy";
-  return `${child.name}, ${sizeText(child.size)}, ${state}`;
-}
+const troubles = ([errors, warnings]) => [errors ? counted(errors, "error") : "", warnings ? counted(warnings, "warning") : ""].filter(Boolean).join(", ");
+const cellWords = (child) => `${child.name}, ${sizeText(child.size)}, ${troubles(child.counts) || "healthy"}`;
 
 // About 6.4 pixels a letter: measuring each of thousands of labels would take longer than all the rest.
-function fitted(x, y, words, size, room, name) {
-  const most = Math.floor(room / (name ? 7.9 : 6.5)), both = `${words} \u00b7 ${size}`;
-  const short = words.length > most ? `${words.slice(0, Math.max(most - 1, 0))}\u2026` : words;
-  return svg("text", { x: x.toFixed(1), y: y.toFixed(1), class: name }, both.length > most ? short : both);
+// Of several words, as many as there is room for.
+function fitted(x, y, words, room, name) {
+  const most = Math.floor(room / (name ? 7.9 : 6.5)), all = words.filter(Boolean);
+  while (all.length > 1 && all.join(" \u00b7 ").length > most) all.pop();
+  const line = all.join(" \u00b7 ");
+  return svg("text", { x: x.toFixed(1), y: y.toFixed(1), class: name }, line.length > most ? `${line.slice(0, Math.max(most - 1, 0))}\u2026` : line);
 }
 
 function startTreemap() {
