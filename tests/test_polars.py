@@ -50,6 +50,20 @@ def test_predicates_that_are_pushed_down_give_the_same_rows_as_filtering_afterwa
         assert_frame_equal(found, everything.filter(query.to_polars()).select(some))
 
 
+@pytest.mark.parametrize("tail", ["cut", "zero"])
+def test_a_time_index_that_lacks_entries_loses_no_row(tmp_path: Path, tail: str) -> None:
+    """As after a power cut, before a broker has recovered the log."""
+    make_logs(tmp_path)
+    for path in tmp_path.glob("*/*.timeindex"):
+        data = path.read_bytes()
+        path.write_bytes(data[:12] + (b"" if tail == "cut" else bytes(len(data[12:]))))
+    times = scan(tmp_path).collect()["timestamp"]
+
+    for at in times.unique().sort(descending=True)[:20]:
+        query = pl.col("timestamp") >= at
+        assert len(scan(tmp_path).filter(query).collect()) == (times >= at).sum()
+
+
 def test_nulls_that_are_equal_are_not_lost(tmp_path: Path) -> None:
     with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
         log.append(b"1", key=b"a")

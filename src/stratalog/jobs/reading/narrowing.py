@@ -60,7 +60,19 @@ def narrowed(view: LogView, start: int, end: int, wanted: Wanted) -> tuple[int, 
     if wanted.since_ms is None or start >= end:
         return start, max(start, end)
     try:
+        _find_peaks(view, start, end, wanted.since_ms)
         found = view.first_not_before(wanted.since_ms)
     except (CorruptIndexError, CorruptRecordError):
         return start, end  # the reader finds the damage itself, if it reads there
     return (end, end) if found is None else (min(max(start, found.offset), end), end)
+
+
+def _find_peaks(view: LogView, start: int, end: int, since_ms: int) -> None:
+    """Find the largest times of the segments that will be passed over, and of the first that will not be.
+
+    By its time index alone, a segment could seem to be too old: after a power cut the index may lack entries.
+    """
+    for segment in view.segments.range(start, end):
+        segment.find_largest_timestamp()
+        if segment.largest_timestamp >= since_ms:
+            return
