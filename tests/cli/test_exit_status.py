@@ -14,7 +14,7 @@ from tests.log.model import NOW
 from tests.manager.running import contents, fixture_copy
 
 KEY = ("--topic", "rolled", "--key", "k")
-CHANGING = {"retain": (), "compact": (), "erase": KEY}
+CHANGING = {"retain": (), "compact": (), "erase": KEY, "index": ()}
 LOOKING = {"du": (), "estimate": (), "explain": (), "ls": ()}
 
 

@@ -20,6 +20,7 @@ explain        `stratalog explain`
 export         `stratalog export`
 format         `stratalog format`
 groups         `stratalog groups`
+index          `stratalog index`
 ls             `stratalog ls`
 main           the group of commands; the only place that catches StratalogError
 manual         `stratalog manual`: the man page

@@ -22,6 +22,7 @@ from stratalog.cli.explain import explain
 from stratalog.cli.export import export
 from stratalog.cli.format import format_command
 from stratalog.cli.groups import groups
+from stratalog.cli.index import index
 from stratalog.cli.ls import ls
 from stratalog.cli.manual import manual
 from stratalog.cli.offsets import offsets
@@ -64,6 +65,7 @@ cli.add_command(explain)
 cli.add_command(export)
 cli.add_command(format_command)
 cli.add_command(groups)
+cli.add_command(index)
 cli.add_command(ls)
 cli.add_command(manual)
 cli.add_command(offsets)

@@ -14,6 +14,8 @@ explain          why a segment is still there, and when it will be deleted
 explain_report   its report
 format_report    the report of `format`
 freeing          what retention frees next, and the growth of a log
+index            rebuilds indexes that are missing or wrong
+index_report     its report
 looking          the partitions as they are, for `explain` and every dry run
 ls               topics, partitions and segments, from names, sizes and headers
 ls_report        its report

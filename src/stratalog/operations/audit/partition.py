@@ -149,7 +149,7 @@ def _producers(partition: AuditedPartition) -> Iterator[Spot]:
             yield from _compare_snapshot(at, waiting.pop(at), state.producers, was_cleaned)
         expected = state.add(segment.scan)
         if segment.aborted is not None and not segment.has_damage:
-            yield from _compare_aborts(segment, expected, was_cleaned)
+            yield from compare_aborts(segment, expected, was_cleaned)
     end = partition.segments[-1].last_offset + 1 if partition.segments else 0
     if end in waiting:
         yield from _compare_snapshot(end, waiting.pop(end), state.producers, was_cleaned)
@@ -167,7 +167,7 @@ def _producers(partition: AuditedPartition) -> Iterator[Spot]:
             yield Spot(AuditKind.HANGING_TRANSACTION, _file_of(partition, since), words, offset=since)
 
 
-def _compare_aborts(
+def compare_aborts(
     segment: AuditedSegment, expected: Sequence[AbortedTxn], was_cleaned: bool
 ) -> Iterator[Spot]:
     """Compare the .txnindex of a segment with the aborts in its log."""
