@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind
 
@@ -10,6 +13,15 @@ def test_the_remedy_names_the_directory() -> None:
     finding = AuditFinding(kind=AuditKind.MISSING_INDEX, directory="/data/kafka", words="It is missing.")
 
     assert "recover --all /data/kafka" in finding.remedy
+
+
+def test_a_command_to_copy_is_not_taken_apart_by_the_name_of_a_directory() -> None:
+    """A directory with a blank or a semicolon in its name became two words, or two commands."""
+    directory = "/mnt/disk 1; rm -rf ~"
+    finding = AuditFinding(kind=AuditKind.MISSING_INDEX, directory=directory, words="It is missing.")
+
+    (command,) = re.findall(r"`([^`]+)`", finding.remedy)
+    assert shlex.split(command) == ["stratalog", "recover", "--all", directory]
 
 
 def test_own_words_replace_those_of_the_kind() -> None:

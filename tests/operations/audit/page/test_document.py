@@ -80,3 +80,28 @@ def test_a_segment_takes_few_bytes(tmp_path: Path) -> None:
     found = document_of(report, report.map)
 
     assert len(json.dumps(found["strips"], separators=(",", ":"))) < 400 * 80
+
+
+def test_topics_beyond_a_bound_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = example_report(build_example(tmp_path / "data"))
+    assert report.map is not None
+    monkeypatch.setattr(document, "MOST_TOPICS", 2)
+
+    topics = document_of(report, report.map)["topics"]
+
+    assert [row[0] for row in topics] == ["orders", "clicks", document.OTHER_TOPICS]
+    assert sum(row[2] for row in topics) == report.totals()["bytes"]
+    assert sum(row[1] for row in topics) == report.totals()["partitions"]
+
+
+def test_of_many_gaps_the_lost_ones_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = example_report(build_example(tmp_path / "data"))
+    assert report.map is not None
+    monkeypatch.setattr(document, "MOST_MARKS", 1)
+
+    strips = {strip["name"]: strip for strip in document_of(report, report.map)["strips"]}
+
+    assert len(strips["customers-0"]["gaps"]) == 3
+    assert strips["customers-0"]["gapsCount"] > 3
+    assert [gap[2] for gap in strips["orders-2"]["gaps"]] == [1]
+    assert all(len(strip["epochs"]) <= 3 for strip in strips.values())

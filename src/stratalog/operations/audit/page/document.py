@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stratalog.files.names import FileKind, segment_file_name
-from stratalog.operations.audit.audit_report import AuditReport
+from stratalog.operations.audit.audit_report import AuditedTopic, AuditReport
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import Severity
 from stratalog.operations.audit.page.advice import next_commands
@@ -26,6 +26,9 @@ from stratalog.version import __version__
 MOST_FINDINGS = 5_000
 MOST_STRIPS = 5_000
 MOST_BARS = 30_000
+MOST_MARKS = 20_000  # gaps of all partitions, and as many epochs and transactions
+MOST_TOPICS = 2_000
+OTHER_TOPICS = "other topics"
 LARGEST_EXACT = 2**53 - 1  # of JavaScript's numbers
 
 _Place = tuple[str, str]
@@ -51,6 +54,7 @@ def document_of(report: AuditReport, found: AuditMap) -> dict[str, Any]:
     regions = {_key(region): number for number, region in enumerate(found.regions)}
     strips = _chosen_strips(report, found)
     merging = _merging(strips)
+    most = max(MOST_MARKS // max(len(strips), 1), 3)
     return {
         "version": __version__,
         "now": report.now,
@@ -61,10 +65,8 @@ def document_of(report: AuditReport, found: AuditMap) -> dict[str, Any]:
         "totals": report.totals(),
         "notes": [*dict.fromkeys(report.notes)],
         "findings": [_finding(each, texts, regions) for each in findings],
-        "topics": [
-            [each.topic, each.partitions, each.segments, each.size, each.records] for each in report.topics
-        ],
-        "strips": [_strip(strip, counts, texts, merging) for strip, counts in strips],
+        "topics": _topics(report.topics),
+        "strips": [_strip(strip, counts, texts, merging, most) for strip, counts in strips],
         "regions": [_region(each) for each in found.regions],
         "next": [
             [each.command, each.words, each.findings_count, each.severity.value]
@@ -127,7 +129,22 @@ def _merging(strips: Sequence[tuple[PartitionStrip, object]]) -> int:
     return -(-bars // MOST_BARS) or 1
 
 
-def _strip(strip: PartitionStrip, counts: Counter[Severity], texts: _Texts, merging: int) -> dict[str, Any]:
+def _topics(topics: Sequence[AuditedTopic]) -> list[list[Any]]:
+    """Name, partitions and size of the largest topics, and of all others together."""
+    largest = sorted(topics, key=lambda each: -each.size)
+    rows: list[list[Any]] = [[each.topic, each.partitions, each.size] for each in largest[:MOST_TOPICS]]
+    rest = largest[MOST_TOPICS:]
+    if rest:
+        sums = sum(each.partitions for each in rest), sum(each.size for each in rest)
+        rows.append([OTHER_TOPICS, *sums])
+    return rows
+
+
+def _strip(
+    strip: PartitionStrip, counts: Counter[Severity], texts: _Texts, merging: int, most: int
+) -> dict[str, Any]:
+    # Lost offsets before those that were removed, and the newest epochs.
+    gaps = sorted(sorted(strip.gaps, key=lambda gap: not gap.is_lost)[:most])
     horizon = strip.horizon
     marks = strip.marks
     return {
@@ -136,11 +153,12 @@ def _strip(strip: PartitionStrip, counts: Counter[Severity], texts: _Texts, merg
         "topic": texts.number(strip.topic),
         "counts": [counts[severity] for severity in Severity],
         "segs": [_bar(bars, texts) for bars in _grouped(strip.segments, merging)],
-        "gaps": [[exact(gap.first), exact(gap.last), int(gap.is_lost)] for gap in strip.gaps],
+        "gaps": [[exact(gap.first), exact(gap.last), int(gap.is_lost)] for gap in gaps],
         "gapsCount": strip.gaps_count,
-        "epochs": [[entry.epoch, exact(entry.start_offset)] for entry in strip.epochs],
+        "epochs": [[entry.epoch, exact(entry.start_offset)] for entry in strip.epochs[-most:]],
         "txns": [
-            [exact(number) for number in txn[:4]] + [int(txn.is_coordinated)] for txn in strip.open_txns
+            [exact(number) for number in txn[:4]] + [int(txn.is_coordinated)]
+            for txn in strip.open_txns[:most]
         ],
         "marks": [
             exact(offset)

@@ -42,7 +42,7 @@ function squarify(items, box) {
 }
 
 function topicTree() {
-  const topics = new Map(data.topics.map(([name, partitions, , size]) => [name, { name, size, partitions, value: size, children: [] }]));
+  const topics = new Map(data.topics.map(([name, partitions, size]) => [name, { name, size, partitions, value: size, children: [] }]));
   data.strips.forEach((strip, number) => {
     const size = strip.segs.reduce((sum, seg) => sum + seg[2], 0);
     const severity = strip.counts[0] ? "error" : strip.counts[1] ? "warning" : "ok";
