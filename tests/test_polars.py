@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -111,6 +112,17 @@ def test_a_limit_ends_the_reading(logs: Path) -> None:
     assert frame.filter(pl.col("offset") > 7).head(2).collect()["offset"].to_list() == [8, 9]
     assert frame.sort("offset", descending=True).head(2).collect()["offset"].to_list() == [399, 399]
     assert frame.filter(pl.col("offset") < 50).top_k(1, by="offset").collect()["offset"].to_list() == [49]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_the_first_rows_are_taken_before_they_are_filtered(logs: Path, engine: Any) -> None:
+    frame = scan(logs, columns=["topic", "partition", "offset"])
+    wanted = pl.col("offset") > 300
+
+    found = frame.head(350).filter(wanted).collect(engine=engine)
+
+    assert found.equals(frame.collect().head(350).filter(wanted))
+    assert 0 < len(found) < 350
 
 
 def test_what_does_not_exist_is_refused_at_the_call(logs: Path) -> None:

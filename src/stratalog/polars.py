@@ -45,17 +45,20 @@ def lazy(scan: Scan) -> pl.LazyFrame:
         asked = scan.columns if columns is None else columns
         predicate = without_dynamic(predicate)
         needed = set(asked) | set([] if predicate is None else predicate.meta.root_names())
+        # Polars gives both only for `head(rows).filter(predicate)`: the rows count before the filter.
+        useful = predicate if rows is None else None
         narrowed = scan.narrowed(
-            [name for name in scan.columns if name in needed], narrowing_by(from_polars(predicate))
+            [name for name in scan.columns if name in needed], narrowing_by(from_polars(useful))
         )
         left = rows
         with closing(narrowed.to_batches()) as batches:
             for batch in batches:
                 frame = pl.from_arrow(batch)
                 assert isinstance(frame, pl.DataFrame)
-                frame = (frame if predicate is None else frame.filter(predicate)).select(asked)
-                yield frame if left is None else frame.head(left)
-                left = None if left is None else left - len(frame)
+                if left is not None:
+                    frame = frame.head(left)
+                    left -= len(frame)
+                yield (frame if predicate is None else frame.filter(predicate)).select(asked)
                 if left is not None and left <= 0:
                     return
 

@@ -225,6 +225,13 @@ def test_a_partition_whose_name_would_be_read_as_another_topics_is_not_created(p
         check_new_partition(wanted)
 
 
+def test_a_partition_that_no_name_can_have_is_not_created() -> None:
+    check_new_partition(TopicPartition("t", 2**31 - 1))
+
+    with pytest.raises(InvalidNameError, match="at most 2147483647"):
+        check_new_partition(TopicPartition("t", 2**31))
+
+
 def test_a_pair_is_a_partition() -> None:
     found = TopicPartition.of(("orders", 3))
 

@@ -94,6 +94,8 @@ def check_new_partition(topic_partition: TopicPartition) -> None:
     if topic_partition.partition < 0:
         # The directory of partition -1 of `orders` would be read as partition 1 of `orders-`.
         raise InvalidNameError(str(topic_partition), "a partition's number cannot be negative.")
+    if topic_partition.partition > INT32_MAX:
+        raise InvalidNameError(str(topic_partition), f"a partition's number is at most {INT32_MAX}.")
 
 
 class FileKind(Enum):

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 DEFAULT_POLL_MS = 100
 _BASE_OFFSET_SIZE = 8
-_APPENDED_COLUMNS = ("key", "value", "timestamp", "headers")
 _HIGHEST_EPOCH = INT32_MAX
 
 
@@ -152,10 +151,14 @@ class LogApi(ABC):
     ) -> tuple[int, int]:
         """Append the rows of an Arrow table: `value`, and where present `key`, `timestamp`, `headers`.
 
-        The rows go into batches of 16 KiB before compression, one append each. Returns the first and the last
-        offset; records of another thread may lie in between. If one append fails, the batches before it stay.
+        A row without a timestamp gets the present time. The other columns of a read, such as `offset`, are
+        ignored; a column of any other name is a UsageError. The rows go into batches of 16 KiB before
+        compression, one append each. Returns the first and the last offset; records of another thread may lie
+        in between. If one append fails, the batches before it stay.
         """
         import pyarrow as pa
+
+        from stratalog.log.api.appended import appended_columns
 
         log = self._writable()
         if not isinstance(table, pa.Table | pa.RecordBatch):
@@ -164,7 +167,7 @@ class LogApi(ABC):
                 f"append_arrow takes an Arrow table, not {what}: make one with pyarrow.table."
             )
         options = BatchOptions(codec=self._codec if codec is None else codec_of(codec))
-        known = table.select([name for name in _APPENDED_COLUMNS if name in table.schema.names])
+        known = appended_columns(table, self._clock())
         offsets = [
             # A producer's batch counts from 0; the base offset is outside the CRC.
             self._append_one(log, bytes(_BASE_OFFSET_SIZE) + batch[_BASE_OFFSET_SIZE:])
