@@ -1,9 +1,9 @@
 """The public face of a log: `PartitionLog`, `ManagedLog`, views and consuming.
 
+appended       what `append_arrow` takes from a table
 batching       records divided among several batches
 consume        records as a consumer gets them: committed, without markers, nothing twice
 listing        which files make up a log while another process changes it
-appended       what `append_arrow` takes from a table
 log_api        `LogApi`: append, read, follow, for logs of either kind
 looking        segments and end of a log that another process writes
 managed_log    `ManagedLog`: a log of a `LogManager`
