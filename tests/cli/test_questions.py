@@ -15,7 +15,7 @@ from tests.jobs.reading.making import as_nobody
 from tests.manager.running import contents, fixture_copy
 from tests.waiting import PATIENCE_S
 
-QUESTIONS = ["groups", "offsets"]
+QUESTIONS = ["groups", "offsets", "transactions"]
 questions = pytest.mark.parametrize("command", QUESTIONS)
 
 

@@ -1,4 +1,4 @@
-"""`offsets` and `groups` on the directory of a running broker, beside what Kafka's own tools say."""
+"""`offsets`, `groups` and `transactions` beside a running broker, and what Kafka's own tools say of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+import stratalog
 from stratalog.cli import main
 from tests.kafka.broker import Broker
 from tests.kafka.clients import QUIET, create_topic, delete_records, produce, producer
-from tests.kafka.conftest import had
+from tests.kafka.conftest import MakeBroker, had
 from tests.kafka.jars import resolve
-from tests.waiting import until
+from tests.log.model import produced
+from tests.waiting import PATIENCE_S, until
 
 T0 = 1_700_000_000_000
 TIMES = ["latest", "earliest", "max-timestamp", str(T0), str(T0 + 50_500), str(T0 + 90_000), str(T0 + 10**9)]
+# A broker writes the starts of its logs to disk every minute by default.
+PROMPT = {"log.flush.start.offset.checkpoint.interval.ms": "100"}
 Offsets = dict[tuple[str, int], int]
 
 
@@ -77,7 +81,7 @@ def consume(bootstrap: str, group: str, topic: str, count: int, **config: Any) -
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """A broker with topics, groups of both protocols, and one that committed without being a member."""
-    with Broker(had(resolve), tmp_path_factory.mktemp("questions")) as broker:
+    with Broker(had(resolve), tmp_path_factory.mktemp("questions"), properties=PROMPT) as broker:
         topic, trimmed = f"t-{uuid.uuid4().hex}", f"trimmed-{uuid.uuid4().hex}"
         for name in (topic, trimmed):
             create_topic(broker.bootstrap, name, partitions=2)
@@ -88,6 +92,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
                 ]
                 produce(producer(broker.bootstrap), name, records, partition=partition, batch=7)
         delete_records(broker.bootstrap, trimmed, 0, 42)
+        starts = broker.log_dir / "log-start-offset-checkpoint"
+        until(lambda: f"{trimmed} 0 42" in starts.read_text())
         clients = [
             consume(broker.bootstrap, "classic", topic, 60),
             consume(broker.bootstrap, "modern", trimmed, 30, **{"group.protocol": "consumer"}),
@@ -151,3 +157,71 @@ def test_members_are_those_of_kafka_consumer_groups(asked: Asked, capsys: pytest
 
     assert {(each["group"], each["member"]) for each in found["members"]} == asked.members
     assert {group for group, _ in asked.members} == {"classic", "modern"}
+
+
+def told_rows(broker: Broker, *arguments: str) -> list[list[str]]:
+    """The table that kafka-transactions prints, without its head."""
+    return [line.split() for line in broker.tool("transactions", *arguments).stdout.splitlines()[1:]]
+
+
+def told_producers(broker: Broker, topic: str) -> set[tuple[int | None, ...]]:
+    rows = told_rows(broker, "describe-producers", "--topic", topic, "--partition", "0")
+    return {tuple(None if word == "None" else int(word) for word in row) for row in rows}
+
+
+def our_producers(found: dict[str, Any], topic: str) -> set[tuple[int | None, ...]]:
+    names = (
+        "producer_id",
+        "producer_epoch",
+        "coordinator_epoch",
+        "last_sequence",
+        "last_timestamp",
+        "first_offset",
+    )
+    return {
+        tuple(each[name] for name in names)
+        for each in found["producers"]
+        if each["partition"] == f"{topic}-0"
+    }
+
+
+def test_transactions_are_those_of_kafka_transactions(
+    make_broker: MakeBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ended, open, and one whose coordinator knows nothing of it: that batch is written to the file."""
+    broker = make_broker()
+    topic = "txn"
+    create_topic(broker.bootstrap, topic)
+    for name, ends in (("committed", "commit_transaction"), ("aborted", "abort_transaction"), ("open", "")):
+        client = producer(broker.bootstrap, transactional_id=name, transaction_timeout_ms=600_000)
+        client.init_transactions(PATIENCE_S)
+        client.begin_transaction()
+        produce(client, topic, [{"value": b"%d" % number} for number in range(7)])
+        if ends:
+            getattr(client, ends)(PATIENCE_S)
+    until(lambda: not {"PrepareCommit", "PrepareAbort"} & {row[3] for row in told_rows(broker, "list")})
+    listed = {(row[0], int(row[2]), row[3]) for row in told_rows(broker, "list")}
+    producers = told_producers(broker, topic)
+
+    found = document(capsys, "transactions", str(broker.log_dir), "--producers")
+
+    ids = found["transactional_ids"]
+    assert {(each["transactional_id"], each["producer_id"], each["state"]) for each in ids} == listed
+    assert our_producers(found, topic) == producers
+    assert [each["transactional_id"] for each in found["open"]] == ["open"]
+
+    broker.stop()
+    with stratalog.open_log(broker.log_dir / f"{topic}-0") as log:
+        log.append_batch(produced(4711, 0, b"orphan", transactional=True, timestamp=T0))
+    broker.start()
+    rows = told_rows(broker, "find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
+    hanging = {(row[0], int(row[1]), int(row[2]), int(row[5])) for row in rows}
+
+    assert main.run(["transactions", str(broker.log_dir), "--max-timeout", "0", "--json"]) == 1
+
+    found = json.loads(capsys.readouterr().out)
+    ours = {
+        (topic, 0, each["producer_id"], each["first_offset"]) for each in found["open"] if each["is_hanging"]
+    }
+    assert ours == hanging
+    assert {producer_id for _, _, producer_id, _ in ours} == {4711}

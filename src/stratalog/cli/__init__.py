@@ -1,5 +1,6 @@
 """The command line: one command a file. Nothing imports this package.
 
+append         `stratalog append`
 audit          `stratalog audit`
 bench          `stratalog bench startup`: how long loading takes, strategy by strategy
 broker         what the command line and a server.properties say about a broker
@@ -35,6 +36,7 @@ size           sizes on the command line, such as 400MB
 spark_options  options and session of the commands that run on Spark
 sql            `stratalog sql`
 startup/       the parts of `bench startup`
+transactions   `stratalog transactions`
 warm           `stratalog warm`
 warming        compiles every kernel by running a small log through all of them
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from stratalog.cli.append import append
 from stratalog.cli.audit import audit
 from stratalog.cli.bench import bench
 from stratalog.cli.cat import cat
@@ -31,6 +32,7 @@ from stratalog.cli.quarantine import quarantine
 from stratalog.cli.recover import recover
 from stratalog.cli.retain import retain
 from stratalog.cli.sql import sql
+from stratalog.cli.transactions import transactions
 from stratalog.cli.warm import warm
 from stratalog.errors import ConfigError, StratalogError, UsageError
 from stratalog.version import __version__
@@ -50,6 +52,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(append)
 cli.add_command(audit)
 cli.add_command(bench)
 cli.add_command(cat)
@@ -73,6 +76,7 @@ cli.add_command(quarantine)
 cli.add_command(recover)
 cli.add_command(retain)
 cli.add_command(sql)
+cli.add_command(transactions)
 cli.add_command(warm)
 
 

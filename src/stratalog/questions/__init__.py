@@ -1,12 +1,13 @@
 """What people ask about the records of log directories, answered without a broker.
 
-choosing   topics and partitions by name, and where to start in each
-formats    kcat's format strings
-groups     consumer groups, what they committed, how far they are behind
-internals  records of Kafka's internal topics, decoded
-lines      Arrow batches as lines of bytes, by a format or as JSON
-offsets    the offset of a time in each partition
-printing   `cat`: records as lines, from threads, in order; or as they come
+choosing      topics and partitions by name, and where to start in each
+formats       kcat's format strings
+groups        consumer groups, what they committed, how far they are behind
+internals     records of Kafka's internal topics, decoded
+lines         Arrow batches as lines of bytes, by a format or as JSON
+offsets       the offset of a time in each partition
+printing      `cat`: records as lines, from threads, in order; or as they come
+transactions  open and hanging transactions, transactional ids, producers
 
 Not here: options and terminals (`cli/`).
 """

@@ -171,3 +171,8 @@ def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str
         return find_partitions(disk, chosen(paths, names, {}))
     there = all_partitions(disk, ReadOptions.parse(option_texts(paths)))
     return [found for found in there if found.topic_partition.topic != CLUSTER_METADATA]
+
+
+def missing_numbers(numbers: Sequence[int]) -> list[int]:
+    """The partitions below the highest of these that are not among them."""
+    return sorted({*range(max(numbers))} - {*numbers})

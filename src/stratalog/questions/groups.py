@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any
 
 from stratalog.errors import UsageError
@@ -18,8 +17,9 @@ from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import listed
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import counted, time_text
-from stratalog.questions.choosing import COMMAND_WORDS, named_partitions
+from stratalog.questions.choosing import COMMAND_WORDS, missing_numbers, named_partitions
 from stratalog.records.internal_topics import CONSUMER_OFFSETS
+from stratalog.scanning.values import milliseconds_of
 from stratalog.scanning.words import python_words
 from stratalog.tables import groups, lag, members
 
@@ -193,12 +193,8 @@ def _lag(row: dict[str, Any]) -> GroupLag:
         committed_offset=row["committedOffset"],
         end_offset=row["endOffset"],
         lag=row["lag"],
-        committed_at=_milliseconds(row["committedAt"]),
+        committed_at=milliseconds_of(row["committedAt"]),
     )
-
-
-def _milliseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1000)
 
 
 def _with_owners(commits: Sequence[GroupLag], people: Sequence[GroupMember]) -> Iterator[GroupLag]:
@@ -210,7 +206,7 @@ def _with_owners(commits: Sequence[GroupLag], people: Sequence[GroupMember]) -> 
 
 
 def _gaps(numbers: Sequence[int]) -> Iterator[str]:
-    missing = sorted({*range(max(numbers))} - {*numbers})
+    missing = missing_numbers(numbers)
     if missing:
         yield (
             f"{CONSUMER_OFFSETS} has partitions on other brokers or disks ({listed(missing)}): their groups "

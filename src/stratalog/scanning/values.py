@@ -60,3 +60,8 @@ def plain(value: object) -> object:
     if isinstance(value, datetime | date):
         return value.isoformat()
     return value if isinstance(value, int | float) else str(value)
+
+
+def milliseconds_of(moment: datetime | None) -> int | None:
+    """A time as Kafka's number."""
+    return None if moment is None else round(moment.timestamp() * 1000)

@@ -9,10 +9,16 @@ from typing import NoReturn
 import pytest
 
 from stratalog import open_log
+from stratalog.clock import system_clock
+from stratalog.config import LogConfig
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import TopicPartition
+from stratalog.files.reading import DiskReader
+from stratalog.log.api.view import LogView
 from tests.fixtures.catalog import Partition, partitions
+from tests.log.model import produced
 
 DATA = [p for p in partitions() if not p.name.startswith("__cluster_metadata")]
 
@@ -191,3 +197,22 @@ def test_a_view_of_a_directory_without_segments_has_no_newest_record(tmp_path: P
 
     with open_log(tmp_path / "orders-0", read_only=True) as view:
         assert view.offset_of_newest() is None
+
+
+def test_a_view_knows_the_producers_of_a_log(tmp_path: Path) -> None:
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        log.append_batch(produced(7, 0, b"a", b"b"))
+        log.append_batch(produced(5, 0, b"c", transactional=True))
+        view = LogView(
+            disk=DiskReader(),
+            clock=system_clock,
+            directory=tmp_path / "orders-0",
+            topic_partition=TopicPartition("orders", 0),
+            config=LogConfig(),
+        )
+
+        found = view.producers()
+
+        assert [(each.producer_id, each.last_sequence) for each in found] == [(5, 0), (7, 1)]
+        assert [each.current_txn_first_offset for each in found] == [2, None]
+        view.close()

@@ -28,7 +28,7 @@ from stratalog.log.api.looking import ATTEMPTS, Decided, Looker, Seen, SeenDamag
 from stratalog.log.api.replay import Replay, ReplayedProducers
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.log_end import NOT_CLOSED, Left, LogEnd, end_of, valid_end
-from stratalog.log.producers.entry import CompletedTxn
+from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
 from stratalog.log.segments import SegmentReaders
 from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
@@ -248,6 +248,12 @@ class LogView:
     def undecided(self) -> list[AbortedTransaction]:
         """The transactions that no marker has ended; a reader that goes past them skips their records."""
         return self._looking(self._decided).undecided
+
+    def producers(self) -> list[ProducerStateEntry]:
+        """What the log knows of each producer, by id; also of those that a broker has forgotten by now."""
+        return self._looking(
+            lambda seen: [entry.copy() for _, entry in sorted(self._producers(seen).producers.items())]
+        )
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.fetch_offset_by_timestamp`."""

@@ -1,0 +1,83 @@
+"""`stratalog append`: lines as records of a lone log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from stratalog.cli.options import FILE
+from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.errors import UsageError
+
+if TYPE_CHECKING:
+    from stratalog.operations.append import LineInput, ParseLine
+
+# As in records/compression.py, which is slow to import.
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.command(short_help="Append lines to a log outside a broker.")
+@click.argument("directory", metavar="DIR")
+@click.argument("file", required=False, type=FILE)
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="A line is a key, this and a value.")
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="With -K, an empty value is null.")
+@click.option("-J", "--json-lines", is_flag=True, help="A line is a JSON object, as `cat -J` prints it.")
+@click.option("--create", is_flag=True, help="Create the log if it does not exist.")
+@click.option(
+    "-z",
+    "--codec",
+    type=click.Choice(_CODECS),
+    default="none",
+    show_default=True,
+    help="Compress the batches with this.",
+)
+@output_options
+@click.pass_obj
+def append(
+    output: Output,
+    *,
+    directory: str,
+    file: Path | None,
+    key_delimiter: str | None,
+    empty_is_null: bool,
+    json_lines: bool,
+    create: bool,
+    codec: str,
+) -> ExitCode:
+    """Append the lines of FILE, or of stdin, to a log outside a broker's directories.
+
+    DIR is the directory of the log, such as data/orders-0. The first wrong line ends the command: the lines
+    before it are appended, and the report names it.
+
+    Exit status: 0 all lines were appended, 1 a line is wrong, 2 wrong usage, 3 the log is in use or cannot
+    be written.
+    """
+    from stratalog.operations.append import Appending
+
+    parse = _parser(key_delimiter, empty_is_null=empty_is_null, json_lines=json_lines)
+    appending = Appending(directory=directory, parse=parse, create=create, codec=codec)  # type: ignore[arg-type]
+    if file is None:
+        return output.report(appending.run(cast("LineInput", sys.stdin.buffer)))
+    with file.open("rb") as lines:
+        return output.report(appending.run(lines))
+
+
+def _parser(key_delimiter: str | None, *, empty_is_null: bool, json_lines: bool) -> ParseLine:
+    from stratalog.operations.append import json_line, keyed_line, value_of_line
+    from stratalog.questions.formats import unescaped
+
+    if json_lines and (key_delimiter is not None or empty_is_null):
+        raise UsageError("-J already has keys and nulls: leave out -K and -Z.")
+    if empty_is_null and key_delimiter is None:
+        raise UsageError("-Z is for lines with a key: give -K too.")
+    if json_lines:
+        return json_line
+    if key_delimiter is None:
+        return value_of_line
+    delimiter = unescaped(key_delimiter)
+    if not delimiter:
+        raise UsageError("-K is empty: it is what stands between a key and its value.")
+    return keyed_line(delimiter, empty_is_null=empty_is_null)

@@ -1,0 +1,253 @@
+"""`append`: lines as records of a lone log, until the input ends or a line is wrong.
+
+A line is a value; with a delimiter, a key and a value; or a JSON object as `cat -J` prints it. What has
+arrived is appended at once, so a slow input does not wait for a full batch. A wrong line ends the command:
+the lines before it are appended, and neither it nor any line after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from stratalog.clock import Clock, system_clock
+from stratalog.directory.kind import are_brokers
+from stratalog.directory.open_log import open_log
+from stratalog.errors import InvalidNameError, RecordTooLargeError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.paths import absolute_path, last_name, parent_path
+from stratalog.limits import INT64_MAX
+from stratalog.log.api.partition_log import PartitionLog
+from stratalog.log.new_records import NewRecord
+from stratalog.operations.report import Report, Status, Table
+from stratalog.operations.words import counted, sentence
+from stratalog.records.build import Header
+from stratalog.records.compression import CodecName
+
+READ_SIZE = 1 << 18
+_KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts"}
+_PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # what `cat -J` prints as well
+
+
+class LineInput(Protocol):
+    """Where lines come from: `read1` returns what there is, and nothing at the end."""
+
+    def read1(self, size: int, /) -> bytes: ...
+
+
+ParseLine = Callable[[bytes], NewRecord]
+"""A line without its end as a record; ValueError says what is wrong with it."""
+
+
+def value_of_line(line: bytes) -> NewRecord:
+    """The whole line is the value."""
+    return NewRecord(line)
+
+
+def keyed_line(delimiter: bytes, *, empty_is_null: bool = False) -> ParseLine:
+    """Lines with a key before the first delimiter and a value after it."""
+
+    def parse(line: bytes) -> NewRecord:
+        key, found, value = line.partition(delimiter)
+        if not found:
+            raise ValueError(f"it has no {delimiter.decode(errors='backslashreplace')!r} after a key")
+        return NewRecord(None if empty_is_null and not value else value, key)
+
+    return parse
+
+
+def json_line(line: bytes) -> NewRecord:
+    """A JSON object with key and payload, and maybe ts and headers, as `cat -J` prints it."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is not a JSON object")
+    unknown = found.keys() - _KNOWN_FIELDS - _PLACE_FIELDS
+    if unknown:
+        raise ValueError(f"{sorted(unknown)[0]!r} is not one of {', '.join(sorted(_KNOWN_FIELDS))}")
+    if "payload" in found and "value" in found:
+        raise ValueError("payload and value are the same: give one of them")
+    value = found.get("payload", found.get("value"))
+    return NewRecord(
+        _content(value), _content(found.get("key")), _headers(found.get("headers")), _time(found.get("ts"))
+    )
+
+
+def _content(value: Any) -> bytes | None:  # Any: a value of JSON
+    """Text as its bytes; an object, a list or a number as the JSON that it is."""
+    if value is None or isinstance(value, str):
+        return None if value is None else _utf8(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} cannot be written in UTF-8") from None
+
+
+def _headers(found: Any) -> tuple[Header, ...]:  # Any: a value of JSON
+    """[name, value, name, value, ...]."""
+    if found is None:
+        return ()
+    if not isinstance(found, list) or len(found) % 2:
+        raise ValueError("headers are not a list of names and values in turns")
+    names, values = found[::2], found[1::2]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("the name of a header is not text")
+    if not all(value is None or isinstance(value, str) for value in values):
+        raise ValueError("the value of a header is neither text nor null")
+    for name in names:
+        _utf8(name)
+    return tuple((name, _content(value)) for name, value in zip(names, values, strict=True))
+
+
+def _time(found: Any) -> int | None:  # Any: a value of JSON
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= INT64_MAX:
+        raise ValueError("ts is not a number of milliseconds since 1970")
+    return found
+
+
+class BadLine(NamedTuple):
+    """The line that ended the command, counted from 1, and what is wrong with it."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendReport(Report):
+    """What was appended; `first_offset` is None if nothing was."""
+
+    directory: str
+    first_offset: int | None
+    end_offset: int
+    records_count: int
+    bad_line: BadLine | None = None
+
+    @property
+    def status(self) -> Status:
+        return Status.FINE if self.bad_line is None else Status.FINDINGS
+
+    @property
+    def verdict(self) -> str:
+        where = f"{last_name(self.directory)}, which ends at offset {self.end_offset}"
+        was = "was" if self.records_count == 1 else "were"
+        done = f"{counted(self.records_count, 'record')} {was} appended to {where}."
+        if self.bad_line is None:
+            return done
+        number, reason = self.bad_line
+        return f"Line {number} is wrong: {sentence(reason)[:1].lower()}{sentence(reason)[1:]} {done}"
+
+    def tables(self) -> list[Table]:
+        return []
+
+    def words(self) -> Sequence[str]:
+        return ()
+
+    def totals(self) -> dict[str, int]:
+        return {"records": self.records_count, "bad_lines": int(self.bad_line is not None)}
+
+    def to_document(self) -> dict[str, object]:
+        return {
+            "directory": self.directory,
+            "first_offset": self.first_offset,
+            "end_offset": self.end_offset,
+            "bad_line": None if self.bad_line is None else self.bad_line._asdict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appending:
+    """A request: append lines to the lone log in this directory."""
+
+    directory: str
+    parse: ParseLine = value_of_line
+    create: bool = False
+    codec: CodecName = "none"
+    clock: Clock = system_clock
+    disk: Disk = field(default_factory=Disk)
+
+    def run(self, lines: LineInput) -> AppendReport:
+        """Append all lines. UsageError for a broker's partition: its replicas would not get the records."""
+        directory = absolute_path(self.directory)
+        if are_brokers(self.disk, [parent_path(directory)]):
+            raise UsageError(
+                f"{directory} is a partition of a broker, whose replicas would not get these records: append "
+                "through the broker. This command is for logs outside a broker's directories."
+            )
+        with self._opened(directory) as log:
+            return self._append(log, directory, lines)
+
+    def _opened(self, directory: str) -> PartitionLog:
+        try:
+            return open_log(directory, create=self.create, codec=self.codec, disk=self.disk, clock=self.clock)
+        except InvalidNameError as error:
+            raise UsageError(str(error)) from error
+
+    def _append(self, log: PartitionLog, directory: str, lines: LineInput) -> AppendReport:
+        first, count, bad = log.end_offset, 0, None
+        for arrived in _arriving(lines):
+            done, bad = self._append_some(log, arrived, number=count + 1)
+            count += done
+            if bad is not None:
+                break
+        return AppendReport(
+            directory=directory,
+            first_offset=first if count else None,
+            end_offset=log.end_offset,
+            records_count=count,
+            bad_line=bad,
+        )
+
+    def _append_some(
+        self, log: PartitionLog, lines: Sequence[bytes], *, number: int
+    ) -> tuple[int, BadLine | None]:
+        """Append the lines before the first wrong one; returns their count, and the wrong one."""
+        records: list[NewRecord] = []
+        bad = None
+        for line in lines:
+            try:
+                records.append(self.parse(line))
+            except ValueError as error:
+                bad = BadLine(number + len(records), str(error))
+                break
+        if not records:
+            return 0, bad
+        try:
+            log.append_many(records)
+        except RecordTooLargeError:
+            return self._append_one_by_one(log, records, number=number) or (len(records), bad)
+        return len(records), bad
+
+    def _append_one_by_one(
+        self, log: PartitionLog, records: Sequence[NewRecord], *, number: int
+    ) -> tuple[int, BadLine] | None:
+        """Append up to the record that is too large; None if there is none."""
+        for done, record in enumerate(records):
+            try:
+                log.append_many([record])
+            except RecordTooLargeError as error:
+                return done, BadLine(number + done, error.reason)
+        return None
+
+
+def _arriving(lines: LineInput) -> Iterator[list[bytes]]:
+    """The lines without their ends, as they arrive; the last one may lack its end."""
+    rest: list[bytes] = []
+    while piece := lines.read1(READ_SIZE):
+        whole, end, last = piece.rpartition(b"\n")
+        if not end:
+            rest.append(piece)
+            continue
+        yield b"".join([*rest, whole]).split(b"\n")
+        rest = [last] if last else []
+    if rest:
+        yield [b"".join(rest)]

@@ -1,0 +1,324 @@
+"""`transactions`: what the coordinator knows of each transactional id, and what is open in the logs.
+
+A transaction hangs if a log has it open and its coordinator does not: nobody will end it, and readers of
+committed records wait before it for ever. It is told as Kafka's `kafka-transactions find-hanging` tells it:
+no record of it for longer than the longest timeout, and no transactional id that has this partition in its
+transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from stratalog.clock import Clock, system_clock
+from stratalog.directory.partitions import FoundPartition
+from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError
+from stratalog.files.reading import DiskReader
+from stratalog.jobs.reading.options import listed
+from stratalog.jobs.reading.plan import looking_at
+from stratalog.log.producers.entry import ProducerStateEntry
+from stratalog.log.producers.manager import DEFAULT_PRODUCER_ID_EXPIRATION_MS
+from stratalog.operations.report import Report, Status, Table
+from stratalog.operations.words import counted, time_text
+from stratalog.questions.choosing import COMMAND_WORDS, missing_numbers, named_partitions
+from stratalog.records.internal_topics import TRANSACTION_STATE
+from stratalog.scanning.values import milliseconds_of
+from stratalog.scanning.words import python_words
+from stratalog.tables import transactions
+
+# Kafka: the default of find-hanging's --max-transaction-timeout, and of transaction.max.timeout.ms.
+LONGEST_TIMEOUT_MS = 15 * 60 * 1000
+ONGOING = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalId:
+    """What the coordinator knows of a transactional id; `partitions` are those of its transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    started_at: int | None
+    updated_at: int | None
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProducer:
+    """What a log knows of a producer. `first_offset` is where its open transaction begins, or None.
+
+    `held_back` is how many offsets a reader of committed records cannot pass because of it, or an earlier
+    one.
+    """
+
+    partition: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    first_offset: int | None
+    held_back: int = 0
+    transactional_id: str | None = None
+    is_hanging: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsReport(Report):
+    """The transactional ids, and the producers of each partition that has any.
+
+    `shows_all` lists producers without an open transaction too.
+    """
+
+    now: int
+    ids: tuple[TransactionalId, ...]
+    producers: tuple[PartitionProducer, ...]
+    shows_all: bool = False
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def opened(self) -> list[PartitionProducer]:
+        return [each for each in self.producers if each.first_offset is not None]
+
+    @property
+    def hanging(self) -> list[PartitionProducer]:
+        return [each for each in self.producers if each.is_hanging]
+
+    @property
+    def status(self) -> Status:
+        if self.problems:
+            return Status.FAILED
+        return Status.FINDINGS if self.hanging else Status.FINE
+
+    @property
+    def verdict(self) -> str:
+        if not self.opened:
+            found = "No transaction is open."
+        else:
+            found = f"{counted(len(self.opened), 'transaction')} open in the logs"
+            if not self.hanging:
+                return f"{found}; none hangs."
+            most = max(self.hanging, key=lambda each: each.held_back)
+            found = (
+                f"{found}, {len(self.hanging)} of them hanging: {most.partition} holds back "
+                f"{counted(most.held_back, 'offset')}. `kafka-transactions abort --start-offset "
+                f"{most.first_offset}` on a running broker ends it."
+            )
+        return found if not self.problems else f"{found} {len(self.problems)} partitions could not be read."
+
+    def tables(self) -> list[Table]:
+        return [_id_table(self.ids), _open_table(self.opened, self.now), *self._others()]
+
+    def _others(self) -> list[Table]:
+        return [_producer_table(self.producers)] if self.shows_all else []
+
+    def words(self) -> Sequence[str]:
+        return [*self.problems, *self.notes]
+
+    def totals(self) -> dict[str, int]:
+        return {
+            "transactional_ids": len(self.ids),
+            "producers": len(self.producers),
+            "open": len(self.opened),
+            "hanging": len(self.hanging),
+        }
+
+    def to_document(self) -> dict[str, object]:
+        return {
+            "now": self.now,
+            "transactional_ids": [asdict(each) for each in self.ids],
+            "open": [asdict(each) for each in self.opened],
+            "producers": [asdict(each) for each in self.producers] if self.shows_all else None,
+            "notes": list(self.notes),
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsQuestion:
+    """A request: the transactions of these topics and partitions, or of all."""
+
+    directories: Sequence[str]
+    names: Sequence[str] = ()
+    shows_all: bool = False
+    longest_timeout_ms: int = LONGEST_TIMEOUT_MS
+    clock: Clock = system_clock
+    disk: DiskReader = field(default_factory=DiskReader)
+
+    def run(self) -> TransactionsReport:
+        """UsageError for a name that is not there."""
+        with python_words(COMMAND_WORDS):
+            there = named_partitions(self.disk, self.directories, ())
+            wanted = named_partitions(self.disk, self.directories, self.names)
+        now, problems, found = self.clock(), list[str](), list[PartitionProducer]()
+        ids, notes = self._ids(there)
+        for partition in wanted:
+            try:
+                found += self._producers(partition, now)
+            except (CorruptRecordError, CorruptIndexError, DiskError) as error:
+                problems.append(f"{partition.topic_partition}: {error}")
+        return TransactionsReport(
+            now=now,
+            ids=() if ids is None else tuple(ids),
+            producers=tuple(self._judged(found, ids, now)),
+            shows_all=self.shows_all,
+            notes=tuple(notes),
+            problems=tuple(problems),
+        )
+
+    def _ids(self, there: Sequence[FoundPartition]) -> tuple[list[TransactionalId] | None, list[str]]:
+        """What the coordinators of these directories know; None if not all of their topic is here."""
+        numbers = [
+            each.topic_partition.partition
+            for each in there
+            if each.topic_partition.topic == TRANSACTION_STATE
+        ]
+        if not numbers:
+            return None, [f"{TRANSACTION_STATE} is not here: whether a transaction hangs is not known."]
+        found = [
+            _transactional_id(row) for row in transactions(list(self.directories)).to_table().to_pylist()
+        ]
+        missing = missing_numbers(numbers)
+        if not missing:
+            return sorted(found, key=lambda each: each.transactional_id), []
+        return None, [
+            f"{TRANSACTION_STATE} has partitions on other brokers or disks ({listed(missing)}): whether a "
+            "transaction hangs is not known."
+        ]
+
+    def _producers(self, found: FoundPartition, now: int) -> Iterator[PartitionProducer]:
+        entries, end = looking_at(
+            self.disk, self.clock, found, lambda view: (view.producers(), view.log_end_offset)
+        )
+        self.disk.release(found.directory)
+        for entry in entries:
+            first = entry.current_txn_first_offset
+            if first is not None or now - entry.last_timestamp < DEFAULT_PRODUCER_ID_EXPIRATION_MS:
+                yield _producer(str(found.topic_partition), entry, 0 if first is None else end - first)
+
+    def _judged(
+        self, found: Sequence[PartitionProducer], ids: Sequence[TransactionalId] | None, now: int
+    ) -> Iterator[PartitionProducer]:
+        """The same, with their transactional ids, and whether a transaction hangs."""
+        known = {each.producer_id: each for each in ids or ()}
+        for each in found:
+            owner = known.get(each.producer_id)
+            is_late = now - each.last_timestamp > self.longest_timeout_ms
+            is_orphan = owner is None or each.partition not in owner.partitions
+            yield PartitionProducer(
+                **{
+                    **asdict(each),
+                    "transactional_id": None if owner is None else owner.transactional_id,
+                    "is_hanging": ids is not None and each.first_offset is not None and is_late and is_orphan,
+                }
+            )
+
+
+def _producer(partition: str, entry: ProducerStateEntry, held_back: int) -> PartitionProducer:
+    return PartitionProducer(
+        partition=partition,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        coordinator_epoch=entry.coordinator_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        first_offset=entry.current_txn_first_offset,
+        held_back=held_back,
+    )
+
+
+def _transactional_id(row: dict[str, Any]) -> TransactionalId:
+    return TransactionalId(
+        transactional_id=row["transactionalId"],
+        producer_id=row["producerId"],
+        producer_epoch=row["producerEpoch"],
+        state=row["status"],
+        timeout_ms=row["timeoutMs"],
+        started_at=milliseconds_of(row["startedAt"]),
+        updated_at=milliseconds_of(row["updatedAt"]),
+        partitions=tuple(
+            f"{each['topic']}-{number}" for each in row["partitions"] or () for number in each["partitions"]
+        ),
+    )
+
+
+def _id_table(found: Sequence[TransactionalId]) -> Table:
+    return Table(
+        title="Transactional ids",
+        columns=["transactional id", ">producer", ">epoch", "state", ">timeout", "started", "partitions"],
+        rows=[
+            [
+                each.transactional_id,
+                str(each.producer_id),
+                str(each.producer_epoch),
+                each.state,
+                f"{each.timeout_ms} ms",
+                "-" if each.started_at is None else time_text(each.started_at),
+                ", ".join(each.partitions) or "-",
+            ]
+            for each in found
+        ],
+    )
+
+
+def _open_table(found: Sequence[PartitionProducer], now: int) -> Table:
+    return Table(
+        title="Open transactions",
+        columns=[
+            "!partition",
+            ">first offset",
+            ">holds back",
+            ">producer",
+            ">epoch",
+            "transactional id",
+            "last record",
+            ">silent for",
+            "hangs",
+        ],
+        rows=[
+            [
+                each.partition,
+                str(each.first_offset),
+                str(each.held_back),
+                str(each.producer_id),
+                str(each.producer_epoch),
+                each.transactional_id or "-",
+                time_text(each.last_timestamp),
+                f"{(now - each.last_timestamp) // 1000} s",
+                "yes" if each.is_hanging else "no",
+            ]
+            for each in found
+        ],
+    )
+
+
+def _producer_table(found: Sequence[PartitionProducer]) -> Table:
+    return Table(
+        title="Producers",
+        columns=[
+            "!partition",
+            ">producer",
+            ">epoch",
+            ">coordinator epoch",
+            ">last sequence",
+            "last record",
+            ">first offset of its transaction",
+        ],
+        rows=[
+            [
+                each.partition,
+                str(each.producer_id),
+                str(each.producer_epoch),
+                str(each.coordinator_epoch),
+                str(each.last_sequence),
+                time_text(each.last_timestamp),
+                "-" if each.first_offset is None else str(each.first_offset),
+            ]
+            for each in found
+        ],
+    )

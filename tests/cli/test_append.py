@@ -1,0 +1,143 @@
+"""`stratalog append`: its input, its options, its exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.cli import main
+from tests.waiting import PATIENCE_S, until
+
+COMMAND = [sys.executable, "-m", "stratalog.cli.main", "append"]
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    """What the command reads."""
+    data = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data))
+    return data
+
+
+def values(directory: Path) -> list[bytes | None]:
+    with stratalog.open_log(directory, read_only=True) as log:
+        return [record.value for record in log]
+
+
+def given(stdin: io.BytesIO, data: bytes) -> None:
+    stdin.write(data)
+    stdin.seek(0)
+
+
+def test_lines_of_stdin_are_appended(
+    tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(stdin, b"one\ntwo\n")
+
+    assert main.run(["append", str(tmp_path / "orders-0"), "--create", "--codec", "zstd"]) == 0
+
+    assert values(tmp_path / "orders-0") == [b"one", b"two"]
+    assert capsys.readouterr().out == "2 records were appended to orders-0, which ends at offset 2.\n"
+
+
+def test_lines_of_a_file_are_appended(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_bytes(b"k\tv\n")
+
+    arguments = [str(tmp_path / "orders-0"), str(tmp_path / "lines.txt"), "--create", "-K", "\\t"]
+    assert main.run(["append", *arguments]) == 0
+
+    with stratalog.open_log(tmp_path / "orders-0", read_only=True) as log:
+        assert [(record.key, record.value) for record in log] == [(b"k", b"v")]
+
+
+def test_what_cat_prints_can_be_appended(
+    tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stratalog.open_log(tmp_path / "a-0", create=True) as log:
+        log.append(b"one", key=b"k", headers=[("h", b"1"), ("n", None)], timestamp=1_700_000_000_000)
+        log.append(None, key="é".encode(), timestamp=1_700_000_000_001)
+    assert main.run(["cat", str(tmp_path / "a-0"), "-J"]) == 0
+    given(stdin, capsys.readouterr().out.encode())
+
+    assert main.run(["append", str(tmp_path / "b-0"), "--create", "-J"]) == 0
+
+    copies = []
+    for name in ("a-0", "b-0"):
+        with stratalog.open_log(tmp_path / name, read_only=True) as log:
+            copies.append([(each.key, each.value, each.headers, each.timestamp) for each in log])
+    assert copies[0] == copies[1]
+
+
+def test_a_wrong_line_is_a_finding(
+    tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(stdin, b'{"payload": "one"}\n{"payload": \n')
+
+    assert main.run(["append", str(tmp_path / "orders-0"), "--create", "-J", "--json"]) == 1
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["bad_line"]["number"] == 2
+    assert values(tmp_path / "orders-0") == [b"one"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["orders-0", "-J", "-K", ":"], "-J already has keys"),
+        (["orders-0", "-Z"], "give -K too"),
+        (["orders-0", "-K", ""], "-K is empty"),
+        (["orders-0"], "orders-0 does not exist"),
+        (["orders", "--create"], "name it orders-0"),
+        ([], "Missing argument"),
+        (["orders-0", "nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_wrong_usage_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stdin: io.BytesIO,
+    arguments: list[str],
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given(stdin, b"one\n")
+
+    assert main.run(["append", *arguments]) == 2
+
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_in_use_is_refused(tmp_path: Path, stdin: io.BytesIO) -> None:
+    given(stdin, b"one\n")
+    with stratalog.open_log(tmp_path / "orders-0", create=True):
+        assert main.run(["append", str(tmp_path / "orders-0")]) == 3
+
+
+def test_ctrl_c_leaves_a_log_that_was_closed_cleanly(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    with subprocess.Popen(
+        [*COMMAND, str(directory), "--create"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"one\ntwo\n")
+        process.stdin.flush()
+        until(lambda: directory.exists() and len(values(directory)) == 2)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 130
+    assert words.strip() == b"stratalog: stopped"
+    assert (directory / ".kafka_cleanshutdown").exists()
+    assert values(directory) == [b"one", b"two"]

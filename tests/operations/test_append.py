@@ -1,0 +1,193 @@
+"""Lines as records of a lone log: what a line may be, and which one is wrong."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+import stratalog
+from stratalog.errors import LogDirLockedError, MissingPathError, UsageError
+from stratalog.log.new_records import NewRecord
+from stratalog.operations.append import (
+    Appending,
+    AppendReport,
+    ParseLine,
+    json_line,
+    keyed_line,
+    value_of_line,
+)
+from stratalog.operations.report import Status
+from tests.manager.running import contents, fixture_copy
+
+
+def append(directory: Path, data: bytes, parse: ParseLine = value_of_line) -> AppendReport:
+    return Appending(directory=str(directory), parse=parse, create=True).run(io.BytesIO(data))
+
+
+def values(directory: Path) -> list[bytes | None]:
+    with stratalog.open_log(directory, read_only=True) as log:
+        return [record.value for record in log]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", []),
+        (b"one\ntwo\n", [b"one", b"two"]),
+        (b"one\ntwo", [b"one", b"two"]),
+        (b"\n\n", [b"", b""]),
+        (b"a\r\n\xff\0\n", [b"a\r", b"\xff\0"]),
+    ],
+)
+def test_each_line_is_a_value(tmp_path: Path, data: bytes, expected: list[bytes]) -> None:
+    report = append(tmp_path / "orders-0", data)
+
+    assert values(tmp_path / "orders-0") == expected
+    assert report.status is Status.FINE
+    assert report.records_count == report.end_offset == len(expected)
+    assert report.first_offset == (0 if expected else None)
+
+
+def test_appends_go_on_where_the_log_ends(tmp_path: Path) -> None:
+    append(tmp_path / "orders-0", b"one\n")
+
+    report = append(tmp_path / "orders-0", b"two\nthree\n")
+
+    assert (report.first_offset, report.end_offset) == (1, 3)
+    assert report.verdict == "2 records were appended to orders-0, which ends at offset 3."
+
+
+class Slowly:
+    """An input that arrives in pieces, and notes how many records there were before each."""
+
+    def __init__(self, directory: Path, *pieces: bytes) -> None:
+        self._directory, self._pieces = directory, list(pieces)
+        self.seen: list[int] = []
+
+    def read1(self, _size: int) -> bytes:
+        self.seen.append(len(values(self._directory)))
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+def test_lines_are_appended_as_they_arrive(tmp_path: Path) -> None:
+    lines = Slowly(tmp_path / "orders-0", b"one\ntw", b"", b"never read")
+    Appending(directory=str(tmp_path / "orders-0"), create=True).run(io.BytesIO(b""))
+
+    Appending(directory=str(tmp_path / "orders-0")).run(lines)
+
+    assert lines.seen == [0, 1]
+    assert values(tmp_path / "orders-0") == [b"one", b"tw"]
+
+
+def test_a_line_that_comes_in_pieces_is_one(tmp_path: Path) -> None:
+    lines = Slowly(tmp_path / "orders-0", b"o", b"n", b"e\nt", b"wo\n")
+    Appending(directory=str(tmp_path / "orders-0"), create=True).run(io.BytesIO(b""))
+
+    Appending(directory=str(tmp_path / "orders-0")).run(lines)
+
+    assert values(tmp_path / "orders-0") == [b"one", b"two"]
+
+
+def test_a_line_has_a_key_and_a_value() -> None:
+    parse = keyed_line(b"::")
+
+    assert parse(b"k::v::w") == NewRecord(b"v::w", b"k")
+    assert parse(b"::") == NewRecord(b"", b"")
+    assert keyed_line(b":", empty_is_null=True)(b"k:") == NewRecord(None, b"k")
+
+
+@pytest.mark.parametrize(
+    ("line", "record"),
+    [
+        (b'{"payload": "v"}', NewRecord(b"v")),
+        (b'{"value": "v", "key": "k"}', NewRecord(b"v", b"k")),
+        (b'{"payload": null, "key": "gone"}', NewRecord(None, b"gone")),
+        (b'{"payload": {"a": [1, "\xc3\xa9"]}}', NewRecord(b'{"a":[1,"\xc3\xa9"]}')),
+        (
+            b'{"topic": "t", "offset": 7, "tstype": "create", "ts": 1700, "headers": ["a", "1", "n", null]}',
+            NewRecord(None, None, (("a", b"1"), ("n", None)), 1700),
+        ),
+    ],
+)
+def test_json_has_the_names_of_cat(line: bytes, record: NewRecord) -> None:
+    assert json_line(line) == record
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"payload": ', "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"\xff", "it is not JSON"),
+        (b"[1]", "it is not a JSON object"),
+        (b'{"paylod": 1}', "'paylod' is not one of"),
+        (b'{"payload": "a", "value": "b"}', "payload and value are the same"),
+        (b'{"headers": ["a"]}', "headers are not a list"),
+        (b'{"headers": [1, "a"]}', "the name of a header"),
+        (b'{"headers": ["a", 1]}', "the value of a header"),
+        (b'{"ts": "today"}', "ts is not a number"),
+        (b'{"ts": true}', "ts is not a number"),
+        (b'{"ts": -1}', "ts is not a number"),
+        (b'{"payload": "\\ud800"}', "cannot be written in UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_json_is_said(line: bytes, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        json_line(line)
+
+
+def test_a_wrong_line_ends_it_and_is_named(tmp_path: Path) -> None:
+    report = append(tmp_path / "orders-0", b"a:1\nb:2\nwrong\nc:3\n", keyed_line(b":"))
+
+    assert values(tmp_path / "orders-0") == [b"1", b"2"]
+    assert report.status is Status.FINDINGS
+    assert report.bad_line == (3, "it has no ':' after a key")
+    assert report.verdict == (
+        "Line 3 is wrong: it has no ':' after a key. 2 records were appended to orders-0, which ends at "
+        "offset 2."
+    )
+    assert report.to_document()["bad_line"] == {"number": 3, "reason": "it has no ':' after a key"}
+
+
+def test_a_line_that_is_too_large_ends_it_and_is_named(tmp_path: Path) -> None:
+    report = append(tmp_path / "orders-0", b"one\ntwo\n" + b"x" * (2 << 20) + b"\nthree\n")
+
+    assert values(tmp_path / "orders-0") == [b"one", b"two"]
+    assert report.bad_line is not None
+    assert report.bad_line.number == 3
+
+
+def test_many_lines_are_all_there(tmp_path: Path) -> None:
+    lines = [b"%d " % number + b"x" * (number % 700) for number in range(5000)]
+
+    append(tmp_path / "orders-0", b"\n".join(lines))
+
+    assert values(tmp_path / "orders-0") == lines
+
+
+def test_a_log_that_is_not_there_is_not_made_unasked(tmp_path: Path) -> None:
+    with pytest.raises(MissingPathError):
+        Appending(directory=str(tmp_path / "orders-0")).run(io.BytesIO(b"one\n"))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_partition_of_a_broker_is_refused(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    before = contents(root)
+
+    with pytest.raises(UsageError, match="append through the broker"):
+        append(root / "rolled-0", b"one\n")
+
+    assert contents(root) == before
+
+
+def test_a_log_that_is_in_use_is_refused(tmp_path: Path) -> None:
+    with (
+        stratalog.open_log(tmp_path / "orders-0", create=True),
+        pytest.raises(LogDirLockedError),
+    ):
+        append(tmp_path / "orders-0", b"one\n")
