@@ -206,6 +206,20 @@ def test_a_closed_pipe_ends_it_though_it_follows(orders: Path, unbuffered: str) 
     assert done.stderr == ""
 
 
+def test_printing_does_not_import_pandas(orders: Path) -> None:
+    """pyarrow does that for a single scalar; it takes longer than most runs."""
+    program = (
+        "import sys; from stratalog.cli import main; main.run(['cat', sys.argv[1]]); "
+        "sys.exit('pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(orders)], capture_output=True, timeout=PATIENCE_S, check=False
+    )
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"line 0\n")
+
+
 def test_ctrl_c_ends_a_follower(orders: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, str(orders), "--follow", "-o", "99"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

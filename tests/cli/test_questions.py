@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.cli import main
+from tests.fixtures.catalog import log_dirs
 from tests.jobs.reading.making import as_nobody
 from tests.manager.running import contents, fixture_copy
 from tests.waiting import PATIENCE_S
@@ -28,6 +29,12 @@ def test_nothing_is_changed(command: str, state: str, tmp_path: Path) -> None:
     assert main.run([command, str(root)]) == 0
 
     assert contents(root) == before
+
+
+@questions
+@pytest.mark.parametrize("root", log_dirs(), ids=lambda root: "-".join(root.parts[-3:-1]))
+def test_what_each_broker_left_is_answered(command: str, root: Path) -> None:
+    assert main.run([command, str(root)]) == 0
 
 
 @questions

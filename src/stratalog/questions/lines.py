@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,14 +51,13 @@ class Style:
         """A line for each row of a batch that has these columns; of bytes."""
         if self.format is None:
             return _json_lines(batch, self.json_parts)
-        parts = [
-            pa.scalar(part, _BINARY) if isinstance(part, bytes) else self._text(part, batch)
-            for part in self.format
-        ]
-        if not any(isinstance(part, pa.Array) for part in parts):
-            same = b"".join(part.as_py() for part in parts)
+        if not self.columns:
+            same = b"".join(part for part in self.format if isinstance(part, bytes))
             return pa.array([same] * batch.num_rows, _BINARY)
-        return pc.binary_join_element_wise(*parts, pa.scalar(b"", _BINARY))
+        parts = [
+            _constant(part) if isinstance(part, bytes) else self._text(part, batch) for part in self.format
+        ]
+        return pc.binary_join_element_wise(*parts, _constant(b""))
 
     def _text(self, field: FormatField, batch: pa.RecordBatch) -> pa.Array:
         """A field of each row, as bytes; never null."""
@@ -66,6 +66,13 @@ class Style:
         if not found.null_count:
             return found
         return pc.fill_null(found, _NULL_TEXT if self.marks_null else _NO_TEXT)
+
+
+@cache
+def _constant(data: bytes) -> pa.Scalar:
+    """Bytes for Arrow's functions. `pa.scalar` would import pandas, which takes 0.3 s, if it is installed."""
+    places = pa.py_buffer(np.array([0, len(data)], np.int32))
+    return pa.Array.from_buffers(_BINARY, 1, [None, places, pa.py_buffer(data)])[0]
 
 
 def printed(batch: pa.RecordBatch, name: str) -> pa.Array:
