@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from stratalog import audit
+from stratalog.cli import main
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.directory.known_topics import TopicSources
@@ -17,6 +20,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
 from stratalog.log.api.view import LogView
+from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.index import Reindexing
 from stratalog.operations.index_report import IndexReport
 from tests.directory.recovery.recovering import SERVER
@@ -223,3 +227,14 @@ def test_a_directory_in_use_or_not_shut_down_cleanly_is_refused(tmp_path: Path) 
     report = indexed(killed, unclean=Unclean.RECOVER)
     assert report.recovery is not None
     assert rebuilt(report) == {}
+
+
+def test_recovery_left_a_wrong_entry_that_an_audit_had_sent_it_to_rebuild(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    flip(7)(root / "rolled-0" / INDEX)
+    (finding,) = [each for each in audit([str(root)]).findings if each.kind is AuditKind.INDEX_ENTRY]
+    command = re.findall("`stratalog ([^`]+)`", finding.remedy)[0].split()
+
+    assert main.run(command) == 0
+
+    assert not [each for each in audit([str(root)]).findings if each.kind is AuditKind.INDEX_ENTRY]

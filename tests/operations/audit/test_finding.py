@@ -12,7 +12,7 @@ from stratalog.operations.audit.kinds import AuditKind
 def test_the_remedy_names_the_directory() -> None:
     finding = AuditFinding(kind=AuditKind.MISSING_INDEX, directory="/data/kafka", words="It is missing.")
 
-    assert "recover --all /data/kafka" in finding.remedy
+    assert "`stratalog index /data/kafka`" in finding.remedy
 
 
 def test_a_command_to_copy_is_not_taken_apart_by_the_name_of_a_directory() -> None:
@@ -21,7 +21,7 @@ def test_a_command_to_copy_is_not_taken_apart_by_the_name_of_a_directory() -> No
     finding = AuditFinding(kind=AuditKind.MISSING_INDEX, directory=directory, words="It is missing.")
 
     (command,) = re.findall(r"`([^`]+)`", finding.remedy)
-    assert shlex.split(command) == ["stratalog", "recover", "--all", directory]
+    assert shlex.split(command) == ["stratalog", "index", directory]
 
 
 def test_own_words_replace_those_of_the_kind() -> None:

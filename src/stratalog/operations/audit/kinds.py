@@ -32,6 +32,7 @@ _FETCH_AGAIN = (
     "broker. If this is the last copy: `stratalog recover --all --salvage {directory}`."
 )
 _RECOVER_ALL = "Stop the broker and run `stratalog recover --all {directory}`."
+_INDEX = "Stop the broker and run `stratalog index {directory}`, which rebuilds the file."
 _REBUILD = "Stop the broker and run `stratalog recover --all {directory}`, which rebuilds the file."
 _NOTHING = "Nothing to do."
 _UNREADABLE_FROM_HERE = "A consumer that reaches it gets an error and cannot go on."
@@ -163,32 +164,30 @@ RULES: dict[AuditKind, AuditRule] = {
         "Look at it with `stratalog dump`.",
     ),
     _KIND.MISSING_INDEX: AuditRule(
-        _WARNING, "A broker recovers the whole segment at its next start to rebuild the index.", _REBUILD
+        _WARNING, "A broker recovers the whole segment at its next start to rebuild the index.", _INDEX
     ),
     _KIND.UNREADABLE_INDEX: AuditRule(
-        _ERROR, "A broker may read from a wrong place, and fail to find offsets that exist.", _REBUILD
+        _ERROR, "A broker may read from a wrong place, and fail to find offsets that exist.", _INDEX
     ),
     _KIND.INDEX_ENTRY: AuditRule(
-        _ERROR, "A read near this offset begins at a wrong byte: it fails, or skips records.", _REBUILD
+        _ERROR, "A read near this offset begins at a wrong byte: it fails, or skips records.", _INDEX
     ),
     _KIND.MISSING_TIME_INDEX: AuditRule(
-        _WARNING, "Look-ups by time and retention treat the segment as if it had no timestamps.", _REBUILD
+        _WARNING, "Look-ups by time and retention treat the segment as if it had no timestamps.", _INDEX
     ),
     _KIND.UNREADABLE_TIME_INDEX: AuditRule(
-        _ERROR, "A broker rebuilds it, or look-ups by time and retention are wrong.", _REBUILD
+        _ERROR, "A broker rebuilds it, or look-ups by time and retention are wrong.", _INDEX
     ),
-    _KIND.TIME_INDEX_ENTRY: AuditRule(_ERROR, "Look-ups by time skip records, or return too many.", _REBUILD),
-    _KIND.TIME_INDEX_END: AuditRule(
-        _WARNING, "Retention by time may delete the segment too early.", _REBUILD
-    ),
+    _KIND.TIME_INDEX_ENTRY: AuditRule(_ERROR, "Look-ups by time skip records, or return too many.", _INDEX),
+    _KIND.TIME_INDEX_END: AuditRule(_WARNING, "Retention by time may delete the segment too early.", _INDEX),
     _KIND.UNREADABLE_TXN_INDEX: AuditRule(
-        _ERROR, "Consumers with read_committed get errors, or see aborted records.", _REBUILD
+        _ERROR, "Consumers with read_committed get errors, or see aborted records.", _INDEX
     ),
     _KIND.TXN_INDEX_ENTRY: AuditRule(
-        _ERROR, "Consumers with read_committed skip committed records, or see aborted ones.", _REBUILD
+        _ERROR, "Consumers with read_committed skip committed records, or see aborted ones.", _INDEX
     ),
     _KIND.MISSING_ABORT: AuditRule(
-        _ERROR, "Consumers with read_committed see the records of an aborted transaction.", _REBUILD
+        _ERROR, "Consumers with read_committed see the records of an aborted transaction.", _INDEX
     ),
     _KIND.ORPHAN_INDEX: AuditRule(_WARNING, "A broker deletes it at its next start.", _RECOVER_ALL),
     _KIND.UNREADABLE_SNAPSHOT: AuditRule(

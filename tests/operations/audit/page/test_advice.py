@@ -19,9 +19,19 @@ def commands(*findings: AuditFinding, directories: tuple[str, ...] = ("/d",)) ->
 
 
 def test_a_recovery_comes_after_its_dry_run_and_an_audit_last() -> None:
-    assert commands(found(AuditKind.MISSING_INDEX)) == [
+    assert commands(found(AuditKind.WRONG_LEADER_EPOCH)) == [
         "stratalog recover --dry-run --all /d",
         "stratalog recover --all /d",
+        "stratalog audit /d",
+    ]
+
+
+def test_indexes_are_rebuilt_when_the_logs_are_repaired() -> None:
+    assert commands(found(AuditKind.INDEX_ENTRY), found(AuditKind.WRONG_CRC)) == [
+        "stratalog recover --dry-run --all --salvage /d",
+        "stratalog recover --all --salvage /d",
+        "stratalog index --dry-run /d",
+        "stratalog index /d",
         "stratalog audit /d",
     ]
 
@@ -29,7 +39,7 @@ def test_a_recovery_comes_after_its_dry_run_and_an_audit_last() -> None:
 def test_a_recovery_that_would_cut_is_not_run_before_the_one_that_salvages() -> None:
     """`recover --all` first would cut off what `--salvage` keeps."""
     asked = next_commands(
-        [found(AuditKind.INDEX_ENTRY), found(AuditKind.WRONG_CRC), found(AuditKind.TORN_TAIL)], ["/d"]
+        [found(AuditKind.WRONG_LEADER_EPOCH), found(AuditKind.WRONG_CRC), found(AuditKind.TORN_TAIL)], ["/d"]
     )
 
     assert [each.command for each in asked] == [
@@ -41,7 +51,7 @@ def test_a_recovery_that_would_cut_is_not_run_before_the_one_that_salvages() -> 
 
 
 def test_each_directory_has_its_own() -> None:
-    found_there = found(AuditKind.WRONG_CRC, "/a"), found(AuditKind.MISSING_INDEX, "/b")
+    found_there = found(AuditKind.WRONG_CRC, "/a"), found(AuditKind.WRONG_LEADER_EPOCH, "/b")
 
     assert commands(*found_there, directories=("/a", "/b"))[1::2] == [
         "stratalog recover --all --salvage /a",

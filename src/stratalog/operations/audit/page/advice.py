@@ -23,7 +23,7 @@ _RECOVERIES = (
     "stratalog recover --all {directory}",
     "stratalog recover --all --salvage {directory}",
 )
-_RECOVER, _DUMP = "stratalog recover ", "stratalog dump"
+_RECOVER, _INDEX, _DUMP = "stratalog recover ", "stratalog index ", "stratalog dump"
 
 
 class NextCommand(NamedTuple):
@@ -36,7 +36,7 @@ class NextCommand(NamedTuple):
 
 
 def next_commands(findings: Iterable[AuditFinding], directories: Sequence[str]) -> list[NextCommand]:
-    """What to run, in this order. A recovery comes after its dry run, and a new audit comes last.
+    """What to run, in this order. A repair comes after its dry run, indexes after logs, a new audit last.
 
     The findings come the worst first. Of several recoveries of one directory, only the one that includes the
     others is named: without --salvage, a recovery would cut what the other one keeps.
@@ -52,9 +52,12 @@ def next_commands(findings: Iterable[AuditFinding], directories: Sequence[str]) 
     for directory in dict.fromkeys(each.directory for each in findings):
         _merge_recoveries(found, shlex.quote(directory))
     commands: list[NextCommand] = []
-    for each in [*found.values()][:MOST_COMMANDS]:
-        if each.command.startswith(_RECOVER):
-            rehearsal = each.command.replace(_RECOVER, f"{_RECOVER}--dry-run ", 1)
+    # What the indexes of a log must say is known only when the log itself is repaired.
+    in_order = sorted(found.values(), key=lambda each: each.command.startswith(_INDEX))
+    for each in in_order[:MOST_COMMANDS]:
+        start = next((start for start in (_RECOVER, _INDEX) if each.command.startswith(start)), None)
+        if start is not None:
+            rehearsal = each.command.replace(start, f"{start}--dry-run ", 1)
             commands.append(NextCommand(rehearsal, "Shows what the next command would do.", 0, Severity.NOTE))
         commands.append(each)
     if commands:
