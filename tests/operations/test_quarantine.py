@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from stratalog.operations.quarantine import QuarantineRequest
 from tests.fixtures.catalog import partitions
 from tests.manager.running import contents
 from tests.operations.quarantined import recovered
+from tests.operations.test_recover_owners import as_nobody, reachable
+
+__all__ = ["reachable"]
 
 (TXN,) = [each for each in partitions("4.3.1", "killed") if each.name == "txn-0"]
 
@@ -189,3 +193,16 @@ def test_an_id_that_nothing_has_is_wrong_usage(tmp_path: Path) -> None:
 def test_what_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotALogDirectoryError):
         asked(tmp_path).listed()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_user_could_not_restore_into_a_folder_of_another_user(reachable: Path) -> None:
+    root, cut = recovered(reachable / "data")
+    (reachable / "open").mkdir()
+    (reachable / "open").chmod(0o777)
+
+    with as_nobody():
+        request = asked(root)
+        request.restore(ids(request)["txn-0"], str(reachable / "open" / "file"))
+
+    assert (reachable / "open" / "file").read_bytes() == cut["txn-0"]

@@ -46,7 +46,7 @@ class QuarantineRequest:
     directories: Sequence[str]
     places: Sequence[str] = ()
     names: Sequence[str] = ()
-    disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
+    disk: Disk = field(default_factory=Disk)
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
 
