@@ -16,7 +16,7 @@ def current() -> str:
     """The profile of this run; a bare `pytest` is a quick one."""
     name = os.environ.get("STRATALOG_PROFILE", QUICK)
     if name not in (QUICK, CI, DEEP):
-        raise ValueError(f"STRATALOG_PROFILE is {name!r}; it is one of {QUICK}, {CI}, {DEEP}")
+        raise ValueError(f"STRATALOG_PROFILE is {name!r}; it must be one of {QUICK}, {CI}, {DEEP}")
     return name
 
 

@@ -139,4 +139,4 @@ def _checked(signals: Iterable[signal.Signals]) -> list[signal.Signals]:
     try:
         return [signal.Signals(number) for number in signals]
     except (TypeError, ValueError) as error:
-        raise WrongTypeError(f"signals is {signals!r}: it is a list like [signal.SIGTERM].") from error
+        raise WrongTypeError(f"signals is {signals!r}: it must be a list like [signal.SIGTERM].") from error

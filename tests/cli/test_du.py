@@ -1,4 +1,4 @@
-"""`stratalog du`: who fills the disk, and when it goes."""
+"""`stratalog du`: what fills the disk, and when retention frees it."""
 
 from __future__ import annotations
 

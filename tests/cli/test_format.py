@@ -111,7 +111,7 @@ def test_all_directories_of_a_broker_are_named_or_none(
         (["--partitions", "orders=two"], "'orders=two' is not TOPIC=COUNT"),
         (["--partitions", "orders=2"], "orders-2 exists. Give 3 or more"),
         (["--cluster-id", "mine"], "the cluster's id is 'mine'"),
-        (["--controller", "localhost"], "it is host:port"),
+        (["--controller", "localhost"], "it must be host:port"),
         (["--release", "2.8"], "'2.8' is not one of"),
         (["--node-id", "-1"], "-1 is not in the range"),
     ],

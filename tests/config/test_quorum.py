@@ -56,9 +56,9 @@ def test_a_file_of_zookeepers_time_has_nothing_of_it() -> None:
     [
         ("node.id=one", "node.id = one"),
         ("node.id=2147483648", "from 0 to 2147483647"),
-        ("controller.quorum.voters=localhost:9093", "each is id@host:port"),
-        ("listeners=PLAINTEXT:9092", "each is listener://host:port"),
-        ("listeners=PLAINTEXT://:99999", "each is listener://host:port"),
+        ("controller.quorum.voters=localhost:9093", "each must be id@host:port"),
+        ("listeners=PLAINTEXT:9092", "each must be listener://host:port"),
+        ("listeners=PLAINTEXT://:99999", "each must be listener://host:port"),
     ],
 )
 def test_what_a_broker_refuses_is_refused(text: str, words: str) -> None:
@@ -72,5 +72,5 @@ def test_an_endpoint_is_given_with_or_without_its_listener() -> None:
     assert parse_endpoint("KRAFT://[::1]:9093").address == "[::1]:9093"
     assert parse_endpoint("kafka-1:9093").address == "kafka-1:9093"
     for text in ("kafka-1", ":9093", "kafka-1:0", "kafka-1:70000"):
-        with pytest.raises(ConfigError, match="it is host:port"):
+        with pytest.raises(ConfigError, match="it must be host:port"):
             parse_endpoint(text)

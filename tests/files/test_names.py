@@ -173,7 +173,7 @@ def test_a_segment_file_is_read_as_by_kafka(name: str, parts: tuple[int, FileKin
     ["x.log", ".log", "9223372036854775808.log", "09223372036854775808.log", "1_0.log", " 1.log", "1 .log"],
 )
 def test_a_segment_file_without_an_offset_is_refused(name: str) -> None:
-    with pytest.raises(InvalidNameError, match="starts with its offset"):
+    with pytest.raises(InvalidNameError, match="must start with its offset"):
         parse_segment_file(name)
 
 

@@ -136,7 +136,7 @@ def test_the_head_reads_little(log_dir: Path) -> None:
         ({"offsets": {"orders-2": range(3)}}, r"offsets names orders-2, which is not in"),
         ({"columns": ["valeu"]}, r"no column valeu: did you mean value\? The columns are key, value"),
         ({"columns": ["offset", "offset"]}, "columns has offset twice"),
-        ({"columns": "offset"}, r"columns is 'offset': it is a list of names, such as \['offset'\]"),
+        ({"columns": "offset"}, r"columns is 'offset': it must be a list of names, such as \['offset'\]"),
         ({"isolation": "committed"}, "isolation is 'committed': use one of read_uncommitted, read_committed"),
         ({"on_corruption": "ignore"}, "on_corruption is 'ignore': use one of fail, skip"),
         ({"since": "noon"}, "since is 'noon'"),

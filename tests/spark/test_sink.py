@@ -129,7 +129,7 @@ def test_a_task_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("columns", "options", "words"),
     [
-        (["value"], {"partitions": "none"}, "it is JSON like"),
+        (["value"], {"partitions": "none"}, "it must be JSON like"),
         (["value"], {"nosuch": "1"}, "there is no option nosuch"),
         (["value"], {"kafka.acks": "all"}, "no client is used here"),
         (["key"], {}, "there is no column value"),

@@ -52,8 +52,8 @@ def append(
     DIR is the directory of the log, such as data/orders-0. The first wrong line ends the command: the lines
     before it are appended, and the report names it.
 
-    Exit status: 0 all lines were appended, 1 a line is wrong, 2 wrong usage, 3 the log is in use or cannot
-    be written.
+    Exit status: 0 if all lines were appended; 1 if a line is wrong; 2 for wrong usage; 3 if the log is in use
+    or cannot be written.
     """
     from stratalog.operations.append import Appending
 
@@ -79,5 +79,5 @@ def _parser(key_delimiter: str | None, *, empty_is_null: bool, json_lines: bool)
         return value_of_line
     delimiter = unescaped(key_delimiter)
     if not delimiter:
-        raise UsageError("-K is empty: it is what stands between a key and its value.")
+        raise UsageError("-K is empty: give what stands between a key and its value.")
     return keyed_line(delimiter, empty_is_null=empty_is_null)

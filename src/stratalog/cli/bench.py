@@ -58,12 +58,18 @@ class Measured:
 
 @click.group()
 def bench() -> None:
-    """Measure, on this machine."""
+    """Run benchmarks on this machine."""
 
 
 @bench.command()
 @click.option("--partitions", default=8, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--segments", default=4, show_default=True, type=click.IntRange(1, 10_000), help="In each.")
+@click.option(
+    "--segments",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Number of segments in each partition.",
+)
 @click.option("--segment-bytes", default="64MiB", show_default=True, callback=parse_size)
 @click.option("--batch-bytes", default="16KiB", show_default=True, callback=parse_size)
 @click.option(
@@ -208,7 +214,17 @@ def _document(row: Measured) -> dict[str, object]:
 def _table(rows: list[Measured]) -> Table:
     return Table(
         title="Loading a log directory",
-        columns=["strategy", "state", "cache", ">readers", ">seconds", ">read", ">scanned", ">twice", "once"],
+        columns=[
+            "strategy",
+            "state",
+            "cache",
+            ">readers",
+            ">seconds",
+            ">read",
+            ">scanned",
+            ">twice",
+            "in the report",
+        ],
         rows=[
             [
                 row.strategy,
@@ -246,4 +262,4 @@ def _chart(rows: list[Measured], size: int) -> str:
 
 
 def _beside(row: Measured) -> str:
-    return f"{row.seconds:.2f} s" + (f"  (there: {row.measured_once})" if row.measured_once else "")
+    return f"{row.seconds:.2f} s" + (f"  (older report: {row.measured_once})" if row.measured_once else "")

@@ -55,12 +55,24 @@ def parse_encodings(
     "and e@MS for times.",
 )
 @click.option(
-    "--since", metavar="TIME", callback=parse_moment, help="Start at the first record of this time."
+    "--since",
+    metavar="TIME",
+    callback=parse_moment,
+    help="Start at the first record at or after this time.",
 )
-@click.option("--until", metavar="TIME", callback=parse_moment, help="Stop before the first record of it.")
+@click.option(
+    "--until",
+    metavar="TIME",
+    callback=parse_moment,
+    help="Stop before the first record at or after this time.",
+)
 @click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records.")
 @click.option(
-    "-e", "--exit", "exits", is_flag=True, help="Exit at the end, as without --follow; for kcat's users."
+    "-e",
+    "--exit",
+    "exits",
+    is_flag=True,
+    help="Exit at the end. This is the default; the option exists for users of kcat.",
 )
 @click.option("--follow", is_flag=True, help="Go on with records that are appended, until Ctrl-C.")
 @click.option(
@@ -73,7 +85,7 @@ def parse_encodings(
 @click.option("-Z", "--null", "marks_null", is_flag=True, help="Print NULL for a key or value that is null.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only records with this key; repeatable.")
-@click.option("--grep", metavar="REGEX", help="Only records in whose key or value this is found.")
+@click.option("--grep", metavar="REGEX", help="Only records whose printed key or value has a match of REGEX.")
 @click.option("--committed", is_flag=True, help="Leave out records of aborted and open transactions.")
 @click.option("--skip-damage", is_flag=True, help="Leave out damaged batches, and say so at the end.")
 @click.option(
@@ -114,11 +126,11 @@ def cat(
     """Print the records of topics, with the options of kcat.
 
     DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
-    (orders-3); without one it prints all topics but Kafka's internal ones, whose records are printed as JSON.
-    Nothing is locked or changed; a broker may run.
+    (orders-3). Without a NAME it prints all topics except Kafka's internal ones. If you name an internal
+    topic, its records are printed as JSON. Nothing is locked or changed; a broker may run.
 
-    Exit status: 0 all was printed, 1 something was left out or not decoded, 2 wrong usage, 3 failed, for
-    example at a damaged batch.
+    Exit status: 0 if everything was printed; 1 if something was left out or not decoded; 2 for wrong usage; 3
+    if the command failed, for example at a damaged batch.
     """
     output.as_json = as_json  # errors too
     from stratalog.questions.choosing import COMMAND_WORDS, chosen, starting_at

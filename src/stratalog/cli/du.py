@@ -1,4 +1,4 @@
-"""`stratalog du`: who fills the disk, what retention frees next and when, and how fast it grows."""
+"""`stratalog du`: what fills the disk, what retention frees next and when, and how fast the data grows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stratalog.errors import UsageError
 _DEFAULT_DELIMITER = b":"[0]
 
 
-@click.command(short_help="Show who fills the disk, and when it goes.")
+@click.command(short_help="Show what fills the disk, and when retention frees it.")
 @places_argument
 @click.option(
     "--by",
@@ -52,7 +52,8 @@ _DEFAULT_DELIMITER = b":"[0]
     "--ncdu",
     type=click.Path(dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Also write all files in the format of `ncdu -f`; with - to stdout, and nothing else.",
+    help="Also write the list of all files to FILE, in the format that `ncdu -f` reads; with -, print only "
+    "that list, to stdout.",
 )
 @topic_option
 @config_option
@@ -75,13 +76,13 @@ def du(
     topic_settings: Path | None,
     now: int | None,
 ) -> ExitCode:
-    """Show who fills the disk, what retention frees next and when, and the growth a day.
+    """Show what fills the disk, what retention frees next and when, and the growth a day.
 
     DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run. Every file is counted, the largest row comes
     first. Only --keys reads records.
 
-    Exit status: 0 counted, 2 wrong usage, 3 something could not be read.
+    Exit status: 0 if everything was counted; 2 for wrong usage; 3 if something could not be read.
     """
     from stratalog.log.cleaning.tally import Prefix
     from stratalog.operations.du import By, DiskUsage

@@ -41,7 +41,8 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     multiple=True,
     metavar="TOPIC=COUNT",
     callback=parse_counts,
-    help="How many partitions a topic has, if some are missing; also creates a topic; repeatable.",
+    help="The number of partitions of a topic: of one whose partitions are not all here, or of a new one to "
+    "create; repeatable.",
 )
 @click.option("--cluster-id", metavar="ID", help="The id of the cluster; made by default.")
 @click.option("--node-id", type=click.IntRange(0), metavar="N", help="The id of the node; 1 by default.")
@@ -79,8 +80,9 @@ def format_command(
     topics in them, with their ids and settings, become the metadata of a new cluster, and a broker serves
     them. The command can be killed and run again.
 
-    Exit status: 0 if everything was done; 1 if that cut something off; 2 for wrong usage; 3 if a directory is
-    formatted, in use or was not shut down cleanly, or a broker will not start here.
+    Exit status: 0 if everything was done; 1 if it was done, but a damaged log had to be cut; 2 for wrong
+    usage; 3 if a directory is formatted, in use or was not shut down cleanly, or if a broker would refuse to
+    start here even after formatting.
     """
     from stratalog.config.quorum import parse_endpoint
     from stratalog.directory.formatting.choices import FormatOptions

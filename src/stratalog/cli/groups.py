@@ -25,7 +25,7 @@ def groups(
     DIR are all log directories of one broker; or --config names them. Nothing is locked or changed; a broker
     may run.
 
-    Exit status: 0 done, 2 wrong usage, 3 __consumer_offsets could not be read.
+    Exit status: 0 if everything was read; 2 for wrong usage; 3 if __consumer_offsets could not be read.
     """
     from stratalog.questions.groups import GroupsQuestion
 

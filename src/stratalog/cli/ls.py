@@ -38,7 +38,7 @@ def ls(
     (orders-3). Nothing is locked or changed; a broker may run. Only names, sizes, indexes and the first and
     last batch of each log are read.
 
-    Exit status: 0 listed, 2 wrong usage, 3 a partition could not be read.
+    Exit status: 0 if everything was listed; 2 for wrong usage; 3 if a partition could not be read.
     """
     from stratalog.operations.ls import TopicListing
 

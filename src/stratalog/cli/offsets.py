@@ -53,7 +53,7 @@ def offsets(
     DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run.
 
-    Exit status: 0 done, 2 wrong usage, 3 a partition could not be read.
+    Exit status: 0 if everything was read; 2 for wrong usage; 3 if a partition could not be read.
     """
     from stratalog.questions.offsets import OffsetsQuestion
 

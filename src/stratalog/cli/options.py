@@ -1,6 +1,7 @@
 """The options that commands share, each written once, and their parsing.
 
-Every command on log directories takes these as arguments, or the broker's server.properties with --config.
+Every command that works on log directories takes them as arguments, or takes the broker's server.properties
+with --config.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def read_options(command: Command) -> Command:
             "--batch-metadata", is_flag=True, help="Also read the columns about each record's batch."
         ),
         click.option("--headers", is_flag=True, help="Also read the column headers."),
-        click.option("--until", metavar="TIME", help="Stop before the first record of this time or later."),
-        click.option("--since", metavar="TIME", help="Start at the first record of this time or later."),
+        click.option("--until", metavar="TIME", help="Stop before the first record at or after this time."),
+        click.option("--since", metavar="TIME", help="Start at the first record at or after this time."),
     ):
         command = option(command)
     return command

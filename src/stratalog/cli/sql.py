@@ -70,15 +70,15 @@ def sql(
 ) -> ExitCode:
     """Query log directories with Spark's SQL, or DuckDB's.
 
-    Each topic is a view of its name, in backquotes if it is not a plain word: SELECT count(*) FROM
-    `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members, kafka_lag,
-    kafka_transactions, kafka_partitions and kafka_metadata have what Kafka stores about itself. Keys and
-    values are bytes, unless --key and --value say what is in them: CAST(value AS STRING) gives text. DuckDB
-    has double quotes instead of backquotes, needs them for "offset" and "group", and decode(value) gives
-    text.
+    Each topic is a view with the topic's name, which needs backquotes if it is not a plain word: SELECT
+    count(*) FROM `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members,
+    kafka_lag, kafka_transactions, kafka_partitions and kafka_metadata have what Kafka stores about itself.
+    Keys and values are bytes, unless --key and --value say what is in them: CAST(value AS STRING) gives text.
+    DuckDB has double quotes instead of backquotes, needs them for "offset" and "group", and decode(value)
+    gives text.
 
-    Exit status: 0 answered, 1 with keys or values that cannot be decoded or with records left out (--option
-    onCorruption=skip), 2 wrong usage, 3 refused or failed.
+    Exit status: 0 if the query was answered; 1 if it was, but some keys or values could not be decoded, or
+    records were left out (--option onCorruption=skip); 2 for wrong usage; 3 if the command refused or failed.
     """
     *given, query = arguments
     if not given and config is None:

@@ -44,7 +44,8 @@ def transactions(
     DIR are all log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run.
 
-    Exit status: 0 done, 1 a transaction hangs, 2 wrong usage, 3 a partition could not be read.
+    Exit status: 0 if no transaction hangs; 1 if one does; 2 for wrong usage; 3 if a partition could not be
+    read.
     """
     from stratalog.questions.transactions import TransactionsQuestion
 

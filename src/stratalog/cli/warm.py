@@ -24,7 +24,11 @@ class WarmKernel:
 
 
 @click.command()
-@click.option("--spark", is_flag=True, help="Also keep Spark's classes, so that it starts in half the time.")
+@click.option(
+    "--spark",
+    is_flag=True,
+    help="Also write an archive of the classes that Spark loads, so that Spark starts in half the time.",
+)
 @json_option
 @click.pass_obj
 def warm(output: Output, *, spark: bool) -> None:
@@ -44,7 +48,7 @@ def warm(output: Output, *, spark: bool) -> None:
         "kernels_seconds": round(time.perf_counter() - began, 3),
     }
     if spark:
-        output.say("Keeping Spark's classes ...")
+        output.say("Archiving Spark's classes ...")
         began = time.perf_counter()
         from stratalog.spark.archive import write_archive
 
@@ -55,7 +59,10 @@ def warm(output: Output, *, spark: bool) -> None:
     output.show(document, Table(title="Kernels", columns=["kernel", ">compiled", ">from cache"], rows=rows))
     output.say(f"{len(kernels)} kernels are ready after {document['kernels_seconds']} s.")
     if spark:
-        output.say(f"Spark's classes are in {document['spark_archive']} after {document['spark_seconds']} s.")
+        output.say(
+            f"The archive of Spark's classes is {document['spark_archive']}; it took "
+            f"{document['spark_seconds']} s."
+        )
 
 
 def ready_kernels() -> list[WarmKernel]:

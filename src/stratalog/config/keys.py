@@ -72,7 +72,7 @@ def config_keys(kind: type[Configuration]) -> dict[str, ConfigKey]:
 
 def parse_value(name: str, key: ConfigKey, value: ConfigValue) -> Any:
     """The value as Kafka reads it from text, or as given if it already has its type; else ConfigError."""
-    refusal = ConfigError(name, value, f"it is {key.range}")
+    refusal = ConfigError(name, value, f"it must be {key.range}")
     text = value.strip() if isinstance(value, str) else None
     if key.kind == "boolean":
         if isinstance(value, bool):
@@ -127,7 +127,9 @@ def _parse_number(key: ConfigKey, value: ConfigValue, refusal: ConfigError) -> i
 def parse_all(kind: type[Configuration], settings: Mapping[str, ConfigValue]) -> dict[str, Any]:
     if not isinstance(settings, Mapping):
         what = type(settings).__name__
-        raise WrongTypeError(f"settings are a dictionary by Kafka's names, and this is of type {what}.")
+        raise WrongTypeError(
+            f"settings must be a dictionary whose keys are Kafka's names; this is of type {what}."
+        )
     known = config_keys(kind)
     parsed: dict[str, Any] = {}
     for name, value in settings.items():

@@ -77,7 +77,7 @@ def parse_endpoint(text: str) -> Endpoint:
     """HOST:PORT, or NAME://HOST:PORT if the listener is not called CONTROLLER; ConfigError for others."""
     match = _LISTENER.fullmatch(text if "://" in text else f"{DEFAULT_LISTENER}://{text}")
     if match is None or not match[2] or not 0 < int(match[3]) <= _LARGEST_PORT:
-        raise ConfigError("controller", text, "it is host:port, or listener://host:port")
+        raise ConfigError("controller", text, "it must be host:port, or listener://host:port")
     return Endpoint(match[1], match[2], int(match[3]))
 
 
@@ -86,7 +86,7 @@ def _listeners(name: str, found: dict[str, str]) -> dict[str, Endpoint]:
     for one in _split(found.get(name, "")):
         match = _LISTENER.fullmatch(one)
         if match is None or int(match[3]) > _LARGEST_PORT:
-            raise ConfigError(name, one, "each is listener://host:port")
+            raise ConfigError(name, one, "each must be listener://host:port")
         endpoints[match[1]] = Endpoint(match[1], match[2], int(match[3]))
     return endpoints
 
@@ -94,7 +94,7 @@ def _listeners(name: str, found: dict[str, str]) -> dict[str, Endpoint]:
 def _voter(text: str) -> int:
     match = _VOTER.fullmatch(text)
     if match is None:
-        raise ConfigError("controller.quorum.voters", text, "each is id@host:port")
+        raise ConfigError("controller.quorum.voters", text, "each must be id@host:port")
     return int(match[1])
 
 
@@ -102,7 +102,7 @@ def _number(name: str, text: str | None, largest: int) -> int | None:
     if text is None:
         return None
     if not re.fullmatch(r"[0-9]{1,10}", text.strip()) or int(text) > largest:
-        raise ConfigError(name, text, f"it is a whole number from 0 to {largest}")
+        raise ConfigError(name, text, f"it must be a whole number from 0 to {largest}")
     return int(text)
 
 

@@ -62,7 +62,7 @@ def _segment_bytes(text: str, key: ConfigKey) -> Iterator[tuple[str, ConfigValue
 def _broker_retention(alias: str, key: ConfigKey, text: str, unit: int) -> int:
     value: int = parse_value(alias, key._replace(low=None), text)
     if value == 0:
-        raise ConfigError(alias, value, "a broker's retention is -1 (unlimited) or at least 1")
+        raise ConfigError(alias, value, "a broker's retention must be -1 (unlimited) or at least 1")
     return -1 if value < 0 else value * unit
 
 

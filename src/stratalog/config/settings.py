@@ -93,7 +93,7 @@ class LogConfig:
             raise ConfigError(
                 "min.compaction.lag.ms",
                 self.min_compaction_lag_ms,
-                f"it is at most max.compaction.lag.ms, which is {self.max_compaction_lag_ms}",
+                f"it must be at most max.compaction.lag.ms, which is {self.max_compaction_lag_ms}",
             )
 
     @classmethod
@@ -171,7 +171,7 @@ class ManagerConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.log_dirs or not all(self.log_dirs):
-            raise ConfigError("log.dirs", ",".join(self.log_dirs), "every element is a path")
+            raise ConfigError("log.dirs", ",".join(self.log_dirs), "every element must be a path")
 
     @classmethod
     def of(cls, settings: Mapping[str, ConfigValue]) -> Self:

@@ -376,7 +376,7 @@ def topic_id_of_user(topic_id: UUID | str) -> UUID:
     if isinstance(topic_id, UUID):
         return topic_id
     if not isinstance(topic_id, str):
-        raise WrongTypeError(f"topic_id is {topic_id!r}: it is a UUID, or Kafka's text for one.")
+        raise WrongTypeError(f"topic_id is {topic_id!r}: it must be a UUID, or Kafka's text for one.")
     try:
         return topic_id_from_text(topic_id)
     except ValueError as error:

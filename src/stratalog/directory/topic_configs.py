@@ -95,7 +95,7 @@ def parse_topics(text: str) -> dict[str, dict[str, ConfigValue]]:
     except json.JSONDecodeError as error:
         raise UsageError(f"the settings of topics are not JSON: {error}.") from error
     if not isinstance(found, dict) or not all(isinstance(settings, dict) for settings in found.values()):
-        raise UsageError('the settings of topics are JSON of the form {"topic": {"setting": value}}.')
+        raise UsageError('the settings of topics must be JSON of the form {"topic": {"setting": value}}.')
     for topic in found:
         try:
             check_topic_name(topic)

@@ -83,7 +83,7 @@ def check_topic_name(topic: str) -> None:
     if topic in (".", ".."):
         raise InvalidNameError(topic, "a topic cannot be named . or .., which are directories.")
     if len(topic) > MAX_TOPIC_LENGTH:
-        raise InvalidNameError(topic, f"a topic's name has at most {MAX_TOPIC_LENGTH} characters.")
+        raise InvalidNameError(topic, f"a topic's name can have at most {MAX_TOPIC_LENGTH} characters.")
     if not _TOPIC.fullmatch(topic):
         raise InvalidNameError(topic, "a topic's name can only have ASCII letters, digits, '.', '_' and '-'.")
 
@@ -136,7 +136,7 @@ class SegmentFile(NamedTuple):
 def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> str:
     """The name Kafka gives to this file: twenty digits, so that names sort as their offsets do."""
     if not 0 <= offset <= INT64_MAX:
-        raise InvalidNameError(str(offset), "an offset in a file's name is from 0 to 2^63-1.")
+        raise InvalidNameError(str(offset), "an offset in a file's name must be from 0 to 2^63-1.")
     return SegmentFile(offset, kind, state).name
 
 
@@ -163,8 +163,9 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     if offset is None:
         raise InvalidNameError(
             name,
-            f"a {kind.value} file starts with its offset, as in {segment_file_name(0, kind)}. A broker fails "
-            "to load the partition because of such a name: move the file away.",
+            f"the name of a {kind.value} file must start with its offset, as in "
+            f"{segment_file_name(0, kind)}. A broker fails to load the partition because of such a name: "
+            "move the file away.",
         )
     return SegmentFile(offset, kind, state)
 
@@ -245,7 +246,7 @@ def partition_directory_name(
     if state is DirectoryState.LIVE:
         return str(topic_partition)
     if not _UNIQUE_ID.fullmatch(unique_id):
-        raise InvalidNameError(unique_id, "the id in a directory's name is 32 lower-case hex digits.")
+        raise InvalidNameError(unique_id, "the id in a directory's name must be 32 lower-case hex digits.")
     suffix = f"-{topic_partition.partition}.{unique_id}{state.value}"
     if state is DirectoryState.FUTURE:
         return topic_partition.topic + suffix

@@ -1,4 +1,4 @@
-"""Decides when a segment is full, from values that were read before. Kafka: LogSegment.shouldRoll"""
+"""Decides when a segment is full, from values that were already read. Kafka: LogSegment.shouldRoll"""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class RollReason(Enum):
 
 
 class RollParams(NamedTuple):
-    """What the decision depends on, read from the segment and the set before; created for every append."""
+    """What the decision depends on: values that were already read from the segment and the set to append.
+
+    Created for every append.
+    """
 
     base_offset: int
     segment_size: int

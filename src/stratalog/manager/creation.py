@@ -56,7 +56,7 @@ def create_log(
     state = DirectoryState.FUTURE if is_future else DirectoryState.LIVE
     name = partition_directory_name(topic_partition, state, uuid4().hex)
     if len(name) > MAX_DIRECTORY_LENGTH:
-        raise UsageError(f"{name}: a directory's name has at most {MAX_DIRECTORY_LENGTH} characters.")
+        raise UsageError(f"{name}: a directory's name can have at most {MAX_DIRECTORY_LENGTH} characters.")
     path = join_path(directory.path, name)
     directory.before_change()
     opening.disk.make_directory(path)

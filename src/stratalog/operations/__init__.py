@@ -5,7 +5,7 @@ audit/           every byte checked, nothing changed; a broker may run
 compact          compaction, whatever min.cleanable.dirty.ratio says
 disk_tree        the files of directories as a tree with sizes, and as ncdu reads it
 doctor           may the broker be started here?
-du               who fills the disk, and when it goes
+du               what fills the disk, and when retention frees it
 du_keys          what key prefixes take of the disk
 du_report        the report of `du`
 erase/           erasing records

@@ -1,4 +1,4 @@
-"""`du`: who fills the disk, what retention frees next and when, and how fast it grows.
+"""`du`: what fills the disk, what retention frees next and when, and how fast the data grows.
 
 Every file below the log directories is counted once, in the row of its topic, partition or directory; what
 belongs to no topic has rows of its own. Nothing is locked or changed; a broker may run.

@@ -82,7 +82,10 @@ class BatchOptions:
 
 
 def build_batch(records: Iterable[Record], options: BatchOptions = BatchOptions()) -> bytes:  # noqa: B008
-    """One batch of these records, whose offsets must ascend; the first one's is its base offset."""
+    """One batch of these records.
+
+    Their offsets must ascend; the first record's offset becomes the base offset of the batch.
+    """
     columns = _columns_of_records(list(records))
     count = len(columns.offsets)
     if not count:
@@ -209,7 +212,7 @@ def _encode(
 
 
 def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
-    """Put the header before its section, compressed if it says so."""
+    """Put the header before its records section, and compress the section if the header names a codec."""
     if header.codec is not Codec.NONE:
         section = compress(header.codec, batch[RECORD_BATCH_OVERHEAD:].data, level=level)
         whole = bytearray(RECORD_BATCH_OVERHEAD + len(section))

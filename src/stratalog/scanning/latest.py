@@ -161,7 +161,10 @@ class StoredOffsets:
         return kept
 
     def report_missing(self, partition: TopicPartition, on_omission: OnOmission) -> None:
-        """Report offsets without a record: a broker that compacts the log meanwhile has removed it."""
+        """Report the offsets whose records are missing.
+
+        A broker compacted the log between the two passes and removed them.
+        """
         missing = self.offsets[~self._found]
         if len(missing):
             on_omission(
@@ -170,8 +173,8 @@ class StoredOffsets:
                     kind=OmissionKind.LOSS,
                     first_offset=int(missing[0]),
                     end_offset=int(missing[-1]) + 1,
-                    why=f"while the log was read, compaction removed records that were the newest of their "
-                    f"keys ({len(missing)}), and no longer are. Scan again.",
+                    why="while the log was read, compaction removed records that had been the newest of "
+                    f"their keys ({len(missing)} in all), because newer ones replaced them. Scan again.",
                 )
             )
 
@@ -182,7 +185,7 @@ def _from_start(wanted: Wanted | None) -> Wanted | None:
 
 
 def _grouped(tasks: Iterator[ReadTask]) -> Iterator[list[ReadTask]]:
-    """Tasks of whole partitions together, of about GROUP_SIZE bytes; a partition is never divided."""
+    """Groups of tasks, about GROUP_SIZE bytes each; all tasks of a partition are in the same group."""
     group: list[ReadTask] = []
     size, last = 0, None
     for task in tasks:

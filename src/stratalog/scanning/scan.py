@@ -63,13 +63,13 @@ def scan(
     none, or with `tombstones` the record that deleted it.
 
     `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
-    `key_reader` and `value_reader` which one all are read as (docs/schemas.md).
+    `key_reader` and `value_reader` to which one all keys or values are converted (docs/schemas.md).
 
     UsageError says what does not exist, and what does.
     """
     with python_words():
         if threads is not None and threads < 1:
-            raise UsageError(f"threads is {threads}: it is a number above 0.")
+            raise UsageError(f"threads is {threads}: it must be a number above 0.")
         options = read_options(
             paths,
             topics=topics,
@@ -181,7 +181,7 @@ class Scan:
 def _selected(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """These columns of a schema; UsageError for a name that is unknown, or there twice."""
     if isinstance(columns, str):
-        raise UsageError(f"columns is {columns!r}: it is a list of names, such as [{columns!r}].")
+        raise UsageError(f"columns is {columns!r}: it must be a list of names, such as [{columns!r}].")
     for number, name in enumerate(columns):
         if name not in schema.names:
             near = difflib.get_close_matches(name, schema.names, n=1)

@@ -2,8 +2,8 @@
 
 While a segment is appended to, Kafka maps its offset and time index at full size, so the file is preallocated
 with zeros after its entries; it is cut to its entries when the segment is rolled or closed. Here the files
-have the same bytes at the same moments, but by reading and writing: every entry is written at once, so the
-entries in memory are a cache that may be dropped at any time.
+have the same bytes at the same moments, but they are read and written instead of mapped. Every entry is
+written immediately, so the entries in memory are a cache that may be dropped at any time.
 
 An index opens when it is first used. Kafka then treats every slot of the file as an entry, even the zeros
 that a crash left; here zeros are not entries (`docs/formats/offset-index.md`).
@@ -30,7 +30,8 @@ from stratalog.segment.index_cache import IndexCache
 
 _UNOPENED = -1
 _SMALLEST_CAPACITY = 64
-# A segment of 2 GiB in which every second batch is an abort marker, and all are as small as possible.
+# Enough for the transaction index of a 2 GiB segment in which every second batch is an abort marker and all
+# batches are as small as possible.
 LARGEST_INDEX = 512 << 20
 _READ_WHOLE = 64 << 10  # up to this size, reading the whole file costs less than searching for its last entry
 
@@ -94,7 +95,11 @@ class IndexFile:
         self._synced = False
 
     def share_lock(self, lock: Any) -> None:
-        """Use this lock from now on: after a fork, nobody may be here to release the old one."""
+        """Use this lock from now on.
+
+        After a fork, the thread that held the old one may not exist in this process, so it would never be
+        released.
+        """
         self._lock = lock
 
     @property

@@ -68,9 +68,9 @@ def export(
     """Export the records that a read with these options gives and the folder does not have yet.
 
     `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
-    `key_reader` and `value_reader` which one all are read as (docs/schemas.md). `codec` is for Parquet; other
-    formats take Spark's `writer_options`. Any other keyword is an option of the source. What was left out of
-    a damaged log, if onCorruption is skip, is in the report, and is warned of.
+    `key_reader` and `value_reader` to which one all keys or values are converted (docs/schemas.md). `codec`
+    is for Parquet; other formats take Spark's `writer_options`. Any other keyword is an option of the source.
+    What was left out of a damaged log, if onCorruption is skip, is in the report, and is warned of.
     """
     from stratalog.jobs.export import export_logs, run_export
     from stratalog.jobs.reading.omissions import warn_of

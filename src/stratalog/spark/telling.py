@@ -1,9 +1,9 @@
 """Tells the driver what a worker leaves out of a read, which Spark has no channel for.
 
-There are two ways, and both lead to the `listening.Listener` of the read. A socket on the driver's machine
-is heard at once, even if the query then stops early, as with a LIMIT. An accumulator of Spark's arrives from
-any machine, but only with a task that was read to its end. A worker that is not on the driver's machine also
-writes to its stderr. docs/decisions/0028-telling-the-driver.md has the reasons.
+There are two ways, and both lead to the `listening.Listener` of the read. A message through a socket on the
+driver's machine arrives at once, even if the query then stops early, as with a LIMIT. An accumulator of
+Spark's arrives from any machine, but only with a task that was read to its end. A worker that is not on the
+driver's machine also writes to its stderr. docs/decisions/0028-telling-the-driver.md has the reasons.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ class _Teller:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether this is the socket of a listener of the same user: anybody who writes a query sets options."""
+    """Whether this is the socket of a listener of the same user.
+
+    The path comes from an option, which anybody who writes a query can set, so it is not trusted.
+    """
     try:
         folder = path.parent.stat()
     except OSError:

@@ -27,5 +27,5 @@ def test_records_are_of_the_version_that_the_release_reads() -> None:
 
 
 def test_a_release_that_is_not_known_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"the release is '2\.8': it is one of 3\.9"):
+    with pytest.raises(UsageError, match=r"the release is '2\.8': it must be one of 3\.9"):
         release_of("2.8")

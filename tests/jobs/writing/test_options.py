@@ -16,7 +16,7 @@ from stratalog.jobs.writing.options import _KNOWN, WriteOptions
         ({"topik": "a"}, "did you mean topic"),
         ({"kafka.acks": "1"}, "no client is used here"),
         ({"partitions": "0"}, "number of partitions above 0"),
-        ({"partitions": "[1]"}, "it is JSON like"),
+        ({"partitions": "[1]"}, "it must be JSON like"),
         ({"compression": "brotli"}, "one of none, gzip"),
         ({"compression": "zstd", "kafka.compression.type": "lz4"}, "contradict"),
         ({"batchSize": "-1"}, "number of bytes above 0"),

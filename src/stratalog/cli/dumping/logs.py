@@ -57,7 +57,7 @@ def _headline(name: str, kind: DumpedKind) -> tuple[str, Facts]:
         return "KRaft bootstrap snapshot", {"bootstrap": True}
     snapshot = parse_kraft_snapshot_file(name)
     if snapshot is None:
-        raise InvalidNameError(name, "a .checkpoint file is named after its end offset and epoch.")
+        raise InvalidNameError(name, "a .checkpoint file must be named after its end offset and epoch.")
     return (
         f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}",
         {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch},

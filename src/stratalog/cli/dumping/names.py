@@ -63,8 +63,8 @@ def named_files(files: str) -> list[DumpFile]:
 def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
     """The file at `path`; for a directory all files that can be dumped, those of its partitions included.
 
-    A path that does not exist is MISSING, whatever its name: somebody typed it. Kafka's tool, and so
-    `named_files`, ignores names of unknown kinds.
+    A path that does not exist is MISSING, whatever its name, because a user typed it. Kafka's tool, and so
+    `named_files`, ignores it if its name is of an unknown kind.
     """
     status = disk.status(path)
     if status is None:
@@ -103,12 +103,12 @@ def base_offset_of(name: str) -> int:
     number = name.partition(".")[0]
     digits = number.removeprefix("-").removeprefix("+")
     if not digits.isdecimal() or not -INT64_MAX - 1 <= int(number) <= INT64_MAX:
-        raise InvalidNameError(name, "the name of such a file starts with its offset.")
+        raise InvalidNameError(name, "the name of such a file must start with its offset.")
     return int(number)
 
 
 def sibling(path: str, kind: DumpedKind) -> str:
-    """The file of another kind of the same segment, in the same state."""
+    """The same segment's file of kind `kind`, in the same state."""
     file = PurePath(path)
     state = next((state for state in _STATES if file.name.endswith(state)), "")
     return join_path(parent_path(path), f"{file.name.partition('.')[0]}{kind.value}{state}")

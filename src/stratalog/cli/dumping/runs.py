@@ -27,7 +27,9 @@ class Fault(NamedTuple):
 
 
 class Records(NamedTuple):
-    """Decoded rows of some batches of a run. No rows of the batches before `batches_end` follow these.
+    """Decoded rows of some batches of a run.
+
+    With these, all rows of the batches before `batches_end` have been returned.
 
     `fault` says what is wrong with the last of these batches.
     """
@@ -51,7 +53,7 @@ class RecordReader:
         """All records of all batches; each item is valid until the next one is requested."""
         start = 0
         while start < len(chunk.headers):
-            # A copy of the rows: unpacking writes the position of the records into them.
+            # next_run overwrites fields of these header rows, such as the positions of the records.
             run = next_run(chunk.data, chunk.headers, start, self._scratch, DEFAULT_LIMIT)
             if len(run.batches):
                 yield from self._decode(run, chunk.position)

@@ -52,5 +52,5 @@ class Release(NamedTuple):
 def release_of(name: str) -> Release:
     """The release of this name, such as 4.3; UsageError if it is not one of those here."""
     if name not in _FEATURES:
-        raise UsageError(f"the release is {name!r}: it is one of {', '.join(_FEATURES)}.")
+        raise UsageError(f"the release is {name!r}: it must be one of {', '.join(_FEATURES)}.")
     return Release(name, _FEATURES[name])

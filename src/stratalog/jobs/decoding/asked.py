@@ -39,7 +39,7 @@ class AskedDecoding:
 
     `schema` is where the writers' schemas are: for Avro a file or the text itself; for Confluent's frame
     files by id (`7=a.avsc,8=b.avsc`), a folder, or None for the topic of the schema registry. `reader` names
-    the schema that all are read as; None is the newest.
+    the reader schema, to which all keys or values are converted; None is the newest.
     """
 
     encoding: Encoding = Encoding.BINARY

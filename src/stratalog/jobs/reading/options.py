@@ -266,7 +266,7 @@ def _paths(given: _Given) -> tuple[str, ...]:
     if paths:
         listed = _json("paths", paths)
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise UsageError(f"paths is {paths!r}: it is a JSON list of directories.")
+            raise UsageError(f"paths is {paths!r}: it must be a JSON list of directories.")
         found += listed
     if not found:
         raise UsageError("no directory is given: load a Kafka log directory, as in .load('/var/lib/kafka').")
@@ -276,7 +276,7 @@ def _paths(given: _Given) -> tuple[str, ...]:
 def _topics(name: str, text: str) -> tuple[str, ...]:
     topics = tuple(topic.strip() for topic in text.split(",") if topic.strip())
     if not topics:
-        raise UsageError(f"{name} is {text!r}: it is a list of topics with commas between them.")
+        raise UsageError(f"{name} is {text!r}: it must be a list of topics with commas between them.")
     return topics
 
 
@@ -299,7 +299,7 @@ def _check_table(options: ReadOptions, *, streaming: bool | None) -> None:
 def _pattern(name: str, text: str) -> str:
     text = text.strip()
     if not text:
-        raise UsageError(f"{name} is empty: it is a regular expression for the names of topics.")
+        raise UsageError(f"{name} is empty: it must be a regular expression for the names of topics.")
     try:
         re.compile(text)
     except re.error as error:
@@ -309,7 +309,7 @@ def _pattern(name: str, text: str) -> str:
 
 def _assigned(name: str, text: str) -> tuple[TopicPartition, ...]:
     parsed = _json(name, text)
-    wanted = f'{name} is {text!r}: it is JSON like {{"orders": [0, 1]}}.'
+    wanted = f'{name} is {text!r}: it must be JSON like {{"orders": [0, 1]}}.'
     if not isinstance(parsed, dict) or not parsed:
         raise UsageError(wanted)
     partitions = []
@@ -377,7 +377,7 @@ def _times(name: str, text: str) -> dict[TopicPartition, int]:
 def by_partition(name: str, text: str) -> dict[TopicPartition, int]:
     """JSON like {"orders": {"0": 23, "1": -2}}, as Kafka's source writes its offsets too."""
     parsed = _json(name, text)
-    wanted = f'{name} is {text!r}: it is JSON like {{"orders": {{"0": 23, "1": 42}}}}.'
+    wanted = f'{name} is {text!r}: it must be JSON like {{"orders": {{"0": 23, "1": 42}}}}.'
     if not isinstance(parsed, dict):
         raise UsageError(wanted)
     found = {}
@@ -403,13 +403,13 @@ def _read_committed(given: _Given) -> bool:
 
 def _timestamp(name: str, text: str) -> int:
     if not text.strip().isdecimal() or int(text) > INT64_MAX:
-        raise UsageError(f"{name} is {text!r}: it is a number of milliseconds since 1970.")
+        raise UsageError(f"{name} is {text!r}: it must be a number of milliseconds since 1970.")
     return int(text)
 
 
 def _positive(name: str, text: str) -> int:
     if not text.strip().isdecimal() or not 0 < int(text) <= INT64_MAX:
-        raise UsageError(f"{name} is {text!r}: it is a number above 0.")
+        raise UsageError(f"{name} is {text!r}: it must be a number above 0.")
     return int(text)
 
 
@@ -420,7 +420,7 @@ def _duration_ms(name: str, text: str) -> int:
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     unit = _UNITS_MS.get(match[2] or "ms") if match else None
     if match is None or unit is None:
-        raise UsageError(f"{name} is {text!r}: it is a time like 90s, 15m or 1h.")
+        raise UsageError(f"{name} is {text!r}: it must be a time like 90s, 15m or 1h.")
     return int(match[1]) * unit
 
 

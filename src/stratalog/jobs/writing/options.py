@@ -157,7 +157,7 @@ def _json_of_topics(name: str, text: str, example: str) -> dict[str, object]:
     except json.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
-        raise UsageError(f"{name} is {text!r}: it is JSON like {example}.")
+        raise UsageError(f"{name} is {text!r}: it must be JSON like {example}.")
     for topic in found:
         check_topic_name(topic)
     return found
@@ -169,7 +169,7 @@ def _codec(given: Mapping[str, str]) -> str:
         raise UsageError("compression and kafka.compression.type contradict each other: give one of them.")
     name = (ours or alias or "none").strip().lower()
     if name not in CODECS:
-        raise UsageError(f"compression is {name!r}: it is one of {', '.join(CODECS)}.")
+        raise UsageError(f"compression is {name!r}: it must be one of {', '.join(CODECS)}.")
     return name
 
 
@@ -178,7 +178,7 @@ def _batch_size(given: Mapping[str, str]) -> int:
     if text is None:
         return DEFAULT_BATCH_SIZE
     if not text.strip().isdecimal() or not 0 < int(text) <= INT32_MAX:
-        raise UsageError(f"batchSize is {text!r}: it is a number of bytes above 0.")
+        raise UsageError(f"batchSize is {text!r}: it must be a number of bytes above 0.")
     return int(text)
 
 
@@ -188,5 +188,5 @@ def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
         return default
     values = {"true": True, "false": False}
     if text.strip().lower() not in values:
-        raise UsageError(f"{name} is {text!r}: it is true or false.")
+        raise UsageError(f"{name} is {text!r}: it must be true or false.")
     return values[text.strip().lower()]

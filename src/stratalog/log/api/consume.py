@@ -128,7 +128,7 @@ def isolation_of(name: IsolationName) -> Isolation:
     try:
         return _ISOLATIONS[name]
     except (KeyError, TypeError):  # a list, say, is not even looked for
-        raise UsageError(f"isolation {name!r}: it is one of {', '.join(_ISOLATIONS)}.") from None
+        raise UsageError(f"isolation {name!r}: it must be one of {', '.join(_ISOLATIONS)}.") from None
 
 
 def end_of(log: Readable, isolation: Isolation) -> int:

@@ -223,7 +223,9 @@ class LogApi(ABC):
         wait = Wait.of(poll_ms, timeout_ms)
         stop = stop or threading.Event()
         if not callable(getattr(stop, "wait", None)):
-            raise WrongTypeError(f"stop is {stop!r}: it is a threading.Event, or has a `wait` like one.")
+            raise WrongTypeError(
+                f"stop is {stop!r}: it must be a threading.Event, or have a `wait` like one."
+            )
         self._refresh()
         position = self._start(offset, since, default=end_of(self._below, level))
         return follow(self._below, position, level, wait, stop=stop, refresh=self._refresh, clock=self._clock)
@@ -245,7 +247,9 @@ class LogApi(ABC):
         level = isolation_of(isolation)
         wait = Wait.of(poll_ms, timeout_ms)
         if stop is not None and not callable(getattr(stop, "is_set", None)):
-            raise WrongTypeError(f"stop is {stop!r}: it is an asyncio.Event, or has an `is_set` like one.")
+            raise WrongTypeError(
+                f"stop is {stop!r}: it must be an asyncio.Event, or have an `is_set` like one."
+            )
         self._refresh()
         position = self._start(offset, since, default=end_of(self._below, level))
         return follow_async(
@@ -265,7 +269,7 @@ class LogApi(ABC):
         """The same records as `records` gives, in Arrow batches of these columns."""
         level = isolation_of(isolation)
         if isinstance(columns, str) or not isinstance(columns, Iterable):
-            raise WrongTypeError(f"columns is {columns!r}: it is a list of names.")
+            raise WrongTypeError(f"columns is {columns!r}: it must be a list of names.")
         self._refresh()
         log = self._below
         start, end = self._range(offset, end_offset, since, until, end_of(log, level))
@@ -324,4 +328,4 @@ def codec_of(name: CodecName) -> Codec:
     for codec in Codec:
         if codec.kafka_name == name:
             return codec
-    raise UsageError(f"codec {name!r}: it is one of {', '.join(codec.kafka_name for codec in Codec)}.")
+    raise UsageError(f"codec {name!r}: it must be one of {', '.join(codec.kafka_name for codec in Codec)}.")

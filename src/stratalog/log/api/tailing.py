@@ -43,7 +43,7 @@ class Wait(NamedTuple):
             if value is None and name == "timeout_ms":
                 continue
             if not isinstance(value, int | float):
-                raise WrongTypeError(f"{name} is {value!r}: it is a number of milliseconds.")
+                raise WrongTypeError(f"{name} is {value!r}: it must be a number of milliseconds.")
             if value < 0:
                 raise UsageError(f"{name} is {value}: milliseconds cannot be negative.")
         return cls(poll_ms / 1000, timeout_ms)
