@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stratalog.operations.report import PLANNED, ChangeReport, Table
+from stratalog.operations.report import PLANNED, DirectoriesReport, Table, WorkedDirectory
 from stratalog.operations.words import size_text
 
 
@@ -31,17 +31,14 @@ class IndexedPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedDirectory:
-    """A log directory. `error` says why the work was not finished there, or not begun."""
+class IndexedDirectory(WorkedDirectory):
+    """A log directory and its partitions."""
 
-    directory: str
     partitions: tuple[IndexedPartition, ...] = ()
-    error: str | None = None
-    is_begun: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexReport(ChangeReport):
+class IndexReport(DirectoriesReport):
     """The whole work, with notes on settings that were ignored."""
 
     directories: tuple[IndexedDirectory, ...]
@@ -49,14 +46,6 @@ class IndexReport(ChangeReport):
     @property
     def partitions(self) -> tuple[IndexedPartition, ...]:
         return tuple(partition for directory in self.directories for partition in directory.partitions)
-
-    @property
-    def failed_directories(self) -> Sequence[str]:
-        return [found.directory for found in self.directories if found.error is not None and found.is_begun]
-
-    @property
-    def unread_directories(self) -> Sequence[str]:
-        return [found.directory for found in self.directories if not found.is_begun]
 
     @property
     def left_count(self) -> int:
@@ -91,9 +80,7 @@ class IndexReport(ChangeReport):
 
     def _words(self) -> Iterator[str]:
         for directory in self.directories:
-            if directory.error is not None:
-                what = "failed" if directory.is_begun else "nothing was done"
-                yield f"{directory.directory}: {what}. {directory.error}"
+            yield from directory.error_words
             for partition in directory.partitions:
                 if partition.error is not None:
                     yield f"{partition.name}: {partition.error}"

@@ -160,6 +160,38 @@ class ChangeReport(Report):
         return f"{left}{words} can be started."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkedDirectory:
+    """One log directory of an operation. `error` says why the work was not finished there, or not begun."""
+
+    directory: str
+    error: str | None = None
+    is_begun: bool = True
+
+    @property
+    def error_words(self) -> list[str]:
+        """The error as a sentence, if there is one."""
+        if self.error is None:
+            return []
+        what = "failed" if self.is_begun else "nothing was done"
+        return [f"{self.directory}: {what}. {self.error}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoriesReport(ChangeReport):
+    """The report of an operation that goes on with the other directories if one fails."""
+
+    directories: tuple[WorkedDirectory, ...]
+
+    @property
+    def failed_directories(self) -> Sequence[str]:
+        return [found.directory for found in self.directories if found.error is not None and found.is_begun]
+
+    @property
+    def unread_directories(self) -> Sequence[str]:
+        return [found.directory for found in self.directories if not found.is_begun]
+
+
 def refusals_table(refusals: Sequence[StartupRefusal]) -> Table:
     """What keeps a broker from starting, and what to do about it."""
     return Table(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stratalog.files.paths import last_name
 from stratalog.log.retention import Decision
 from stratalog.operations.looking import WaitingFile
-from stratalog.operations.report import PLANNED, ChangeReport, Table
+from stratalog.operations.report import PLANNED, DirectoriesReport, Table, WorkedDirectory
 from stratalog.operations.words import size_text, time_text
 
 
@@ -60,21 +60,15 @@ class PartitionWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryWork:
-    """One log directory. `error` says why the work was not finished there, or not begun.
+class DirectoryWork(WorkedDirectory):
+    """One log directory. `folders` are partitions marked -delete that were removed."""
 
-    `folders` are partitions marked -delete that were removed.
-    """
-
-    directory: str
     partitions: tuple[PartitionWork, ...] = ()
-    error: str | None = None
-    is_begun: bool = True
     folders: tuple[WaitingFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkReport(ChangeReport):
+class WorkReport(DirectoriesReport):
     """The whole work, with notes on settings that were ignored."""
 
     directories: tuple[DirectoryWork, ...]
@@ -87,14 +81,6 @@ class WorkReport(ChangeReport):
     @property
     def folders(self) -> tuple[WaitingFile, ...]:
         return tuple(folder for directory in self.directories for folder in directory.folders)
-
-    @property
-    def failed_directories(self) -> Sequence[str]:
-        return [found.directory for found in self.directories if found.error is not None and found.is_begun]
-
-    @property
-    def unread_directories(self) -> Sequence[str]:
-        return [found.directory for found in self.directories if not found.is_begun]
 
     @property
     def left_count(self) -> int:
@@ -142,9 +128,7 @@ class WorkReport(ChangeReport):
 
     def _words(self) -> Iterator[str]:
         for directory in self.directories:
-            if directory.error is not None:
-                what = "failed" if directory.is_begun else "nothing was done"
-                yield f"{directory.directory}: {what}. {directory.error}"
+            yield from directory.error_words
             for partition in directory.partitions:
                 if partition.not_known is not None:
                     yield f"{partition.name}: not known, {partition.not_known}"
