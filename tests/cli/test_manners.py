@@ -1,4 +1,4 @@
-"""The manners of commands that look at log directories: what they answer to mistakes and to a small world."""
+"""The manners of commands on log directories: what they answer to mistakes and to a small world."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ LOOKING = {
     "ls of a topic": ["ls", "--topic", "rolled"],
     "quarantine": ["quarantine", "list"],
 }
+EVERY = {
+    **LOOKING,
+    "index": ["index", "--dry-run"],
+    "quarantine purge": ["quarantine", "purge", "--all", "--dry-run"],
+}
 (LOGS,) = log_dirs("4.3.1", "clean")
 
 
@@ -33,31 +38,31 @@ def data(tmp_path: Path) -> Path:
     return fixture_copy("clean", tmp_path / "data")
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_path_that_is_not_there_is_wrong_usage(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "nowhere"
 
-    assert main.run([*LOOKING[name], str(path)]) == 2
+    assert main.run([*EVERY[name], str(path)]) == 2
 
     assert f"{path} is not a directory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_file_is_wrong_usage(name: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = data / "meta.properties"
 
-    assert main.run([*LOOKING[name], str(path)]) == 2
+    assert main.run([*EVERY[name], str(path)]) == 2
 
     assert f"{path} is not a directory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_an_empty_directory_is_refused_with_the_likely_mistake(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run([*LOOKING[name], str(tmp_path)]) == 3
+    assert main.run([*EVERY[name], str(tmp_path)]) == 3
 
     assert "whether the disk is mounted here" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -74,7 +79,7 @@ def test_a_directory_in_use_is_read_and_nothing_is_changed(name: str, data: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_directory_that_this_user_may_not_read_is_refused_in_words(
     name: str, reachable: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,7 +87,7 @@ def test_a_directory_that_this_user_may_not_read_is_refused_in_words(
     data.chmod(0o700)
 
     with as_nobody():
-        assert main.run([*LOOKING[name], str(data)]) == 3
+        assert main.run([*EVERY[name], str(data)]) == 3
 
     told = capsys.readouterr()
     assert told.out == ""
@@ -90,25 +95,25 @@ def test_a_directory_that_this_user_may_not_read_is_refused_in_words(
     assert "Permission denied" in told.err
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_on_sixty_columns_no_word_is_broken(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main.run([*LOOKING[name], str(LOGS)]) == 0
+    assert main.run([*EVERY[name], str(LOGS)]) == 0
     words = set(capsys.readouterr().out.translate({ord(frame): " " for frame in "│┃"}).split())
     monkeypatch.setenv("COLUMNS", "60")
 
-    assert main.run([*LOOKING[name], str(LOGS)]) == 0
+    assert main.run([*EVERY[name], str(LOGS)]) == 0
 
     narrow = capsys.readouterr().out
     assert {word for word in words if word[0].isalnum()} <= set(narrow.split())
     assert [line for line in narrow.splitlines()[:-1] if len(line) > 60 and str(LOGS) not in line] == []
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_without_a_terminal_there_are_no_control_characters(name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "stratalog.cli.main", *LOOKING[name], str(LOGS)],
+        [sys.executable, "-m", "stratalog.cli.main", *EVERY[name], str(LOGS)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=PATIENCE_S,
@@ -119,7 +124,7 @@ def test_without_a_terminal_there_are_no_control_characters(name: str) -> None:
     assert b"\x1b" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_ctrl_c_stops_with_130_and_a_word(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,14 +133,14 @@ def test_ctrl_c_stops_with_130_and_a_word(
 
     monkeypatch.setattr("stratalog.files.reading.DiskReader.list_directory", interrupt)
 
-    assert main.run([*LOOKING[name], str(LOGS)]) == 130
+    assert main.run([*EVERY[name], str(LOGS)]) == 130
 
     assert capsys.readouterr().err.strip().endswith("stopped")
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_reader_that_has_gone_is_no_error(name: str) -> None:
-    command = f"{sys.executable} -m stratalog.cli.main {' '.join(LOOKING[name])} {LOGS}"
+    command = f"{sys.executable} -m stratalog.cli.main {' '.join(EVERY[name])} {LOGS}"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | true; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,
@@ -147,3 +152,18 @@ def test_a_reader_that_has_gone_is_no_error(name: str) -> None:
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
     assert done.stdout.strip() in ("0", "141")
+
+
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - LOOKING.keys()))
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_a_directory_in_use_is_not_changed(
+    name: str, options: list[str], data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(data)
+    command = [word for word in EVERY[name] if word != "--dry-run"]
+
+    with DirectoryLock(data):
+        assert main.run([*command, *options, str(data)]) == 3
+
+    assert "has it open already" in capsys.readouterr().err
+    assert contents(data) == before
