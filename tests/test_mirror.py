@@ -38,6 +38,7 @@ SCENARIOS = {
     "directory/test_no_room.py": "a lone log with a torn end, whose cut cannot be kept beside it",
     "jobs/decoding/test_serializers.py": "confluent-kafka's serializers, through the topic of a registry",
     "jobs/reading/test_damage.py": "damaged logs, through the plan and what its tasks read",
+    "jobs/reading/test_damaged_times.py": "reads by time in damaged logs, through all the ways to read",
     "jobs/reading/test_omitted.py": "what damage and loss leave out, through the plan and its tasks",
     "jobs/reading/test_stream_losses.py": "what a stream loses while it runs",
     "jobs/writing/test_crashes.py": "power cuts at every step of a write, and who finishes it",

@@ -28,9 +28,10 @@ from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission,
 from stratalog.jobs.reading.options import EARLIEST, OnCorruption, ReadBound, ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_task
-from stratalog.jobs.reading.split import ReadTask, torn
+from stratalog.jobs.reading.split import ReadTask
 from stratalog.records.columns import ColumnReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
+from stratalog.segment.resuming import torn
 
 logger = logging.getLogger(__name__)
 

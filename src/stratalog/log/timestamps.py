@@ -11,7 +11,10 @@ from enum import IntEnum
 from stratalog.errors import UsageError
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.segments import SegmentReaders
+from stratalog.segment.proven_search import Hidden, TimeSearch, search_proven
+from stratalog.segment.resuming import MOST_OFFSETS
 from stratalog.segment.search import TimestampAndOffset
+from stratalog.segment.segment_reader import SegmentReader
 
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
@@ -63,17 +66,40 @@ def find_offset(
     )
 
 
-def first_not_before(
-    segments: SegmentReaders, timestamp: int, log_start_offset: int
-) -> TimestampAndOffset | None:
-    """The first record at or after a time, whichever segment it is in.
+def search_time(segments: SegmentReaders, timestamp: int, log_start_offset: int) -> TimeSearch:
+    """The first record at or after a time, whichever segment it is in, and damage that may hide another.
 
     `find_offset` ends with the first segment that reaches the time. That may be an empty segment with a late
     file time, or one whose matching records are all below the log's start: Kafka then answers that there is
-    none.
+    none. It also passes over damage.
     """
+    hidden: Hidden | None = None
     for segment in segments.reaching(timestamp):
-        found = segment.find_offset_by_timestamp(timestamp, log_start_offset)
-        if found is not None:
-            return found
-    return None
+        found = search_segment(segments, segment, timestamp, log_start_offset)
+        hidden = hidden or found.hidden
+        if found.record is not None:
+            return TimeSearch(found.record, hidden)
+    return TimeSearch(None, hidden)
+
+
+def search_segment(
+    segments: SegmentReaders, segment: SegmentReader, timestamp: int, log_start_offset: int
+) -> TimeSearch:
+    """The same in one segment, whose offsets are below those of the next one."""
+    later = segments.above(segment.base_offset)[:1]
+    end_offset = later[0].base_offset if later else segment.base_offset + MOST_OFFSETS
+    return search_proven(segment, timestamp, log_start_offset, end_offset)
+
+
+def first_not_before(
+    segments: SegmentReaders, timestamp: int, log_start_offset: int
+) -> TimestampAndOffset | None:
+    """The record of `search_time`; damage that may hide another is a CorruptRecordError."""
+    found = search_time(segments, timestamp, log_start_offset)
+    if found.hidden is not None:
+        # A truncation and an append meanwhile may mix old and new bytes, but hardly twice.
+        again = search_time(segments, timestamp, log_start_offset)
+        if again.hidden is not None and again.hidden.error.position == found.hidden.error.position:
+            raise again.hidden.error
+        found = again
+    return found.record

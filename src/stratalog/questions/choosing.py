@@ -25,7 +25,6 @@ COMMAND_WORDS = {
     "set onCorruption=skip": "give --skip-damage",
     "onCorruption=skip": "--skip-damage",
     "isolation=read_uncommitted": "a read without --committed",
-    "offsets instead of times": "-o instead of times",
     "subscribe names ": "--topic names ",
     "assign names ": "--topic names ",
     "startingTimestamp": "--since",

@@ -8,6 +8,7 @@ index_file       what the indexes share
 indexing         adds the entries of a set to the indexes
 offset_index     .index
 producers        producers and transactions, as a scan collects them
+proven_search    the same as `search`, and damage that may hide an earlier record
 resuming         where a segment continues after a batch that cannot be read
 sanity           whether the indexes match their log
 scan             `scan_segment`: everything about a segment, from one reading

@@ -26,7 +26,7 @@ from stratalog.segment.segment_reader import SegmentReader
 _CHUNK_SIZE = 1 << 20
 _NO_EPOCH = -1
 # No offset of a segment is further from its base, because its indexes could not store it.
-_MOST_OFFSETS = 2**31
+MOST_OFFSETS = 2**31
 
 
 def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
@@ -70,7 +70,7 @@ def next_batch(segment: SegmentReader, position: int, end: int, *, last_offset: 
     """
     indexed = _next_indexed(segment, position + 1)
     stop = end if indexed is None else min(indexed.position, end)
-    below = segment.base_offset + _MOST_OFFSETS if indexed is None else indexed.base_offset
+    below = segment.base_offset + MOST_OFFSETS if indexed is None else indexed.base_offset
     above = max(last_offset, segment.base_offset - 1)
     found = search_batch(segment.read_into, position + 1, stop, above=above, below=below)
     return stop if found is None else found
@@ -94,6 +94,12 @@ def _next_indexed(segment: SegmentReader, position: int) -> BatchRow | None:
     except CorruptIndexError:
         return None
     return None
+
+
+def torn(path: str, position: int, end: int) -> CorruptRecordError:
+    """The error for bytes up to the end of a segment that do not begin with a whole batch."""
+    reason = f"the last {end - position} bytes of the segment are not a whole batch."
+    return CorruptRecordError(reason, position=position, path=path)
 
 
 def search_batch(read_into: ReadInto, position: int, end: int, *, above: int, below: int) -> int | None:

@@ -89,15 +89,15 @@ def _find_by_batches(
             return None
         # A batch below start_offset may have the timestamp, but its records are not wanted.
         if batch.last_offset >= start_offset:
-            found = _find_in_batch(read_bytes(batch.position, batch.size), timestamp, start_offset)
+            found = find_in_batch(read_bytes(batch.position, batch.size), timestamp, start_offset)
             if found is not None:
                 epoch = batch.partition_leader_epoch
                 return TimestampAndOffset(*found, epoch if epoch >= 0 else None)
         position = batch.position + batch.size
 
 
-def _find_in_batch(data: bytes, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """(timestamp, offset) of the record."""
+def find_in_batch(data: bytes, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first such record of one batch."""
     array = byte_array(data)
     headers = walk_batches(array, table=_workspace.table, check_crc=False).headers
     if not len(headers):

@@ -19,8 +19,12 @@ from stratalog.jobs.reading.options import EARLIEST, LATEST, OnCorruption, ReadB
 from stratalog.jobs.reading.split import AbortedRange
 from stratalog.log.api.view import LogView
 from stratalog.log.log_end import LogEnd
+from stratalog.segment.proven_search import Hidden, TimeSearch
 
 logger = logging.getLogger(__name__)
+
+_REMEDY_TIME = "to skip the damage and read the rest, set onCorruption=skip"
+_REMEDY_COMMITTED = "with isolation=read_uncommitted and onCorruption=skip the rest can be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,9 @@ def ends_of(
     end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
-        with _damage_in_words(view, "which transactions were aborted", "isolation=read_uncommitted"):
+        with _damage_in_words(
+            view, "which transactions were aborted", "isolation=read_uncommitted and onCorruption=skip"
+        ):
             aborted = _aborted(view)
             if passes_open:
                 aborted += tuple((*each, valid.offset) for each in view.undecided())
@@ -76,7 +82,8 @@ def range_of(
     reported. So is damage at the end of the log, if the range reaches to that end.
     """
     partition = view.topic_partition
-    start = _offset(view, ends, options.starting, if_no_match=None)
+    starting, ending = (_search(view, ends, each, options) for each in (options.starting, options.ending))
+    start = _offset(view, ends, options.starting, starting)
     if start is None:
         if not options.start_late_if_no_match:
             raise UsageError(
@@ -84,14 +91,18 @@ def range_of(
                 "startingOffsetsByTimestampStrategy=latest, such a partition is not read."
             )
         start = ends.end_offset
-    end = _offset(view, ends, options.ending, if_no_match=ends.end_offset)
-    assert end is not None
+    end = _offset(view, ends, options.ending, ending)
+    end = ends.end_offset if end is None else end
     found = (
         _within(start, view, ends, options, options.starting.option),
         _within(end, view, ends, options, options.ending.option),
     )
     for omission in _omitted(view, ends, (start, end), options):
         on_omission(omission)
+    if ending is not None and ending.hidden is not None:
+        unsure_end = ends.end_offset if ending.record is None else min(ending.record.offset, ends.end_offset)
+        if max(start, end) < unsure_end:
+            on_omission(_unsure(view, ending.hidden, max(start, end), unsure_end, options.ending.option))
     return found
 
 
@@ -111,19 +122,41 @@ def check_complete(bound: ReadBound, partitions: list[TopicPartition]) -> None:
         raise UsageError(f"{bound.option} names {listed(strange)}, but this read does not include them.")
 
 
-def _offset(view: LogView, ends: Ends, bound: ReadBound, *, if_no_match: int | None) -> int | None:
-    partition = view.topic_partition
-    timestamp = bound.timestamp if bound.timestamps is None else bound.timestamps[partition]
-    if timestamp is not None and timestamp >= 0:
-        with _damage_in_words(view, "where that time begins", "offsets instead of times"):
-            found = view.first_not_before(timestamp)
+def _timestamp(view: LogView, bound: ReadBound) -> int | None:
+    return bound.timestamp if bound.timestamps is None else bound.timestamps[view.topic_partition]
+
+
+def _search(view: LogView, ends: Ends, bound: ReadBound, options: ReadOptions) -> TimeSearch | None:
+    """Where the bound's time begins; None if it is not a time.
+
+    Damage before that place may hide an earlier record of that time: it is an error, unless damage is
+    skipped. A read then starts at the damage, so that it loses no such record, or ends there, so that it
+    returns none.
+    """
+    timestamp = _timestamp(view, bound)
+    if timestamp is None or timestamp < 0:
+        return None
+    found = view.search_time(timestamp)
+    hidden = found.hidden
+    is_refused = options.on_corruption is OnCorruption.FAIL
+    if is_refused and hidden is not None and hidden.first_offset < ends.end_offset:
+        with _damage_in_words(view, "where that time begins", _REMEDY_TIME):
+            raise hidden.error
+    return found
+
+
+def _offset(view: LogView, ends: Ends, bound: ReadBound, found: TimeSearch | None) -> int | None:
+    """The offset of a bound; None if no record is at or after its time."""
+    timestamp = _timestamp(view, bound)
+    if found is not None:
+        first = found.first_offset
         # A broker does the same: a read_committed reader learns nothing about offsets past the last stable
         # one.
-        return if_no_match if found is None or found.offset >= ends.end_offset else found.offset
+        return None if first is None or first >= ends.end_offset else first
     if timestamp is not None:
         mark = timestamp
     else:
-        mark = bound.mark if bound.offsets is None else bound.offsets[partition]
+        mark = bound.mark if bound.offsets is None else bound.offsets[view.topic_partition]
     return {EARLIEST: ends.start_offset, LATEST: ends.end_offset}.get(mark, mark)
 
 
@@ -135,8 +168,7 @@ def _damage_in_words(view: LogView, what: str, remedy: str) -> Iterator[None]:
     except CorruptRecordError as error:
         raise type(error)(
             f"{error.reason} This damage was met while reading the headers of {view.topic_partition} to find "
-            f"out {what}. Look with `stratalog dump`; with {remedy} and onCorruption=skip the rest can be "
-            "read.",
+            f"out {what}. Look with `stratalog dump`; {remedy}.",
             position=error.position,
             path=error.path,
         ) from error
@@ -179,6 +211,18 @@ def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOpt
         )
     if ends.valid.was_closed and ends.valid.hides_something and end >= last:
         yield _tail_of(view, ends.valid)
+
+
+def _unsure(view: LogView, hidden: Hidden, start: int, end: int, option: str) -> Omission:
+    """The offsets that a read leaves out because damage hides whether they are before the time of its end."""
+    return Omission(
+        topic=view.topic_partition.topic,
+        partition=view.topic_partition.partition,
+        kind=OmissionKind.DAMAGE,
+        first_offset=start,
+        end_offset=end,
+        why=f"damage hides where the time of {option} begins: {hidden.error}",
+    )
 
 
 def _tail_of(view: LogView, valid: LogEnd) -> Omission:

@@ -61,7 +61,7 @@ def narrowed(view: LogView, start: int, end: int, wanted: Wanted) -> tuple[int, 
         return start, max(start, end)
     try:
         _find_peaks(view, start, end, wanted.since_ms)
-        found = view.first_not_before(wanted.since_ms)
+        found = view.first_not_before(wanted.since_ms)  # damage that may hide an earlier record is an error
     except (CorruptIndexError, CorruptRecordError):
         return start, end  # the reader finds the damage itself, if it reads there
     return (end, end) if found is None else (min(max(start, found.offset), end), end)
@@ -73,6 +73,8 @@ def _find_peaks(view: LogView, start: int, end: int, since_ms: int) -> None:
     By its time index alone, a segment could seem to be too old: after a power cut the index may lack entries.
     """
     for segment in view.segments.range(start, end):
+        indexed = segment.time_index.last_entry
         segment.find_largest_timestamp()
+        segment.known_largest = max(segment.largest(), indexed)  # damage may hide what the index still knows
         if segment.largest_timestamp >= since_ms:
             return

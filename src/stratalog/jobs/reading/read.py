@@ -37,7 +37,6 @@ from stratalog.jobs.reading.split import (
     is_wrapper,
     locate,
     topic_id_of,
-    torn,
 )
 from stratalog.log.api.view import LogView
 from stratalog.log.reading import check_passed_over
@@ -48,7 +47,7 @@ from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import BatchRow
 from stratalog.records.walk import walk_batches
-from stratalog.segment.resuming import end_of_batch, next_batch
+from stratalog.segment.resuming import end_of_batch, next_batch, torn
 from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)

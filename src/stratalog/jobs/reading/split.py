@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stratalog.errors import CorruptIndexError, CorruptRecordError
+from stratalog.errors import CorruptIndexError
 from stratalog.files.entries import FileId, lasting_id
 from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, segment_file_name
 from stratalog.files.paths import join_path
@@ -21,7 +21,7 @@ from stratalog.records.compression import CODEC_MASK
 from stratalog.records.kernels.index import LAST, OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
 from stratalog.segment.headers import ReadInto, find_batch
-from stratalog.segment.resuming import batch_at, indexed_batch
+from stratalog.segment.resuming import batch_at, indexed_batch, torn
 from stratalog.segment.segment_reader import SegmentReader
 
 NO_OFFSET = -1
@@ -163,12 +163,6 @@ def check_whole(segment: SegmentReader) -> None:
     end = 0 if last is None else last.position + last.size
     if end < segment.size:
         raise torn(segment.log_path, end, segment.size)
-
-
-def torn(path: str, position: int, end: int) -> CorruptRecordError:
-    """The error for an inactive segment that does not end with a whole batch."""
-    reason = f"the last {end - position} bytes of the segment are not a whole batch."
-    return CorruptRecordError(reason, position=position, path=path)
 
 
 def _base_offset_at(read_into: ReadInto, position: int, end: int, path: str) -> int:

@@ -31,7 +31,8 @@ from stratalog.log.log_end import NOT_CLOSED, Left, LogEnd, end_of, valid_end
 from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
 from stratalog.log.segments import SegmentReaders
-from stratalog.log.timestamps import SpecialTimestamp, find_offset, first_not_before
+from stratalog.log.timestamps import SpecialTimestamp, find_offset, search_segment, search_time
+from stratalog.segment.proven_search import TimeSearch
 from stratalog.segment.search import TimestampAndOffset
 from stratalog.segment.segment_reader import SegmentReader
 
@@ -267,12 +268,34 @@ class LogView:
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.first_not_before`."""
+        found = self.search_time(timestamp)
+        if found.hidden is not None:
+            raise found.hidden.error
+        return found.record
 
-        def look(seen: Seen) -> TimestampAndOffset | None:
-            found = first_not_before(seen.segments, timestamp, seen.log_start_offset)
-            return self._first_in_newest(seen, timestamp) if found is None else found
+    def search_time(self, timestamp: int) -> TimeSearch:
+        """The first record that is not before a time, and damage that may hide an earlier one."""
 
-        return self._looking(look)
+        def look(seen: Seen) -> TimeSearch:
+            found = self._search_time(seen, timestamp)
+            if found.hidden is not None:
+                raise found.hidden.error
+            return found
+
+        try:
+            return self._looking(look)
+        except CorruptRecordError:
+            return self._search_time(self._seen, timestamp)
+
+    def _search_time(self, seen: Seen, timestamp: int) -> TimeSearch:
+        if self.left.was_closed:
+            valid_end(self._disk, _active(seen), seen.end, self.left)  # batches after damage belong to it
+        found = search_time(seen.segments, timestamp, seen.log_start_offset)
+        if found.record is not None or not len(seen.segments):
+            return found
+        # Not trusting the time index of the newest segment, as below.
+        newest = search_segment(seen.segments, seen.segments.active, timestamp, seen.log_start_offset)
+        return TimeSearch(newest.record, found.hidden or newest.hidden)
 
     def _first_in_newest(self, seen: Seen, timestamp: int) -> TimestampAndOffset | None:
         """The same in the newest segment, without trusting its time index.
