@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from stratalog import __version__
 from stratalog.cli import main
 from stratalog.cli.output import Output, json_option
 from stratalog.errors import DiskError, StratalogError, UsageError
+from tests.fixtures.catalog import log_dirs
 from tests.waiting import PATIENCE_S
 
 
@@ -104,3 +106,57 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
     assert done.stdout.strip() in ("0", "141")
+
+
+(LOGS,) = log_dirs("4.3.1", "clean")
+PRINTING = {
+    "help": ["--help"],
+    "ls": ["ls", str(LOGS)],
+    "ls as JSON": ["ls", "--json", str(LOGS)],
+    "dump": ["dump", str(next(LOGS.glob("rolled-0/*.log")))],
+    "cat": ["cat", str(LOGS), "--topic", "rolled"],
+    "csv": ["sql", "--backend", "duckdb", "--format", "csv", str(LOGS), "SELECT topic FROM kafka_records"],
+    "json": ["sql", "--backend", "duckdb", "--format", "json", str(LOGS), "SELECT topic FROM kafka_records"],
+}
+
+
+def _in_shell(arguments: list[str], redirected: str) -> subprocess.CompletedProcess[str]:
+    words = shlex.join([sys.executable, "-m", "stratalog.cli.main", *arguments])
+    return subprocess.run(
+        ["bash", "-c", f"{words} {redirected}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", PRINTING)
+def test_a_full_disk_under_stdout_is_told_in_words(name: str) -> None:
+    done = _in_shell(PRINTING[name], ">/dev/full")
+
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
+    assert "standard output: could not write to it: No space left on device." in done.stderr
+
+
+@pytest.mark.parametrize("name", ["help", "ls", "dump"])
+def test_a_closed_stdout_is_told_in_words(name: str) -> None:
+    done = _in_shell(PRINTING[name], ">&-")
+
+    assert done.returncode == 3
+    assert done.stderr == "stratalog: standard output is closed: redirect it to a file, or to /dev/null.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "redirected", "status"),
+    [
+        (["--version"], "2>/dev/full", 0),
+        (["--version"], "2>&-", 0),
+        (["ls", "/no/such"], "2>/dev/full", 3),
+        (["ls", "/no/such"], "2>&-", 2),
+    ],
+)
+def test_a_message_that_cannot_be_written_is_not_taken_for_a_finding(
+    arguments: list[str], redirected: str, status: int
+) -> None:
+    assert _in_shell(arguments, redirected).returncode == status

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -34,7 +38,7 @@ from stratalog.cli.retain import retain
 from stratalog.cli.sql import sql
 from stratalog.cli.transactions import transactions
 from stratalog.cli.warm import warm
-from stratalog.errors import ConfigError, StratalogError, UsageError
+from stratalog.errors import ConfigError, DiskError, StratalogError, UsageError
 from stratalog.version import __version__
 
 # The status that a shell reports for a process ended by Ctrl-C or a closed pipe.
@@ -82,12 +86,34 @@ cli.add_command(warm)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit status."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    if sys.stderr is None:  # closed with 2>&-
+        sys.stderr = _nowhere()
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    _give_up_unwritten()
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit status of a command."""
     output = Output()
+    if sys.stdout is None:  # closed with >&-; the next file that is opened would take its place
+        output.error(UsageError("standard output is closed: redirect it to a file, or to /dev/null."))
+        return ExitCode.FAILED
+    try:
+        status = _run(output, arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return PIPE_CLOSED
+    except OSError as error:
+        if error.filename is not None:  # not of a write to stdout or stderr
+            raise
+        with suppress(OSError):
+            output.error(_unwritable(error))
+        return ExitCode.FAILED
+    return status
+
+
+def _run(output: Output, arguments: Sequence[str]) -> int:
     try:
         # Not standalone: click would exit with 1 after Ctrl-C, which here means that something was found.
         status = cli.main(args=list(arguments), prog_name="stratalog", obj=output, standalone_mode=False)
@@ -108,6 +134,26 @@ def run(arguments: Sequence[str]) -> int:
         # answered a shell that completes a line.
         return PIPE_CLOSED if ended.code else ExitCode.FINE
     return int(status or 0)
+
+
+def _unwritable(error: OSError) -> DiskError:
+    reason = f"could not write to it: {error.strerror}. What was printed is not complete."
+    return DiskError("standard output", reason)
+
+
+def _give_up_unwritten() -> None:
+    """Replace a stream that cannot be written: Python would try again at its exit, and end with 120."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            setattr(sys, name, _nowhere())
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w")  # until the process ends
 
 
 if __name__ == "__main__":
