@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stratalog import NewRecord, PartitionLog, open_log
-from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.errors import CorruptRecordError, UsageError, WrongTypeError
 from tests.log.api.opened import values
 from tests.log.model import NOW, batch
 
@@ -72,3 +72,15 @@ def test_an_offset_that_is_no_whole_number_ruins_no_log(directory: Path, offset:
 
     with open_log(directory) as log:
         assert values(log.records()) == [b"a", b"b"]
+
+
+def test_true_is_neither_an_offset_nor_a_time(log: PartitionLog) -> None:
+    log.append_many([b"a", b"b", b"c"])
+
+    for call in (log.truncate_to, log.delete_records, log.records):
+        with pytest.raises(WrongTypeError, match="the offset True is not a whole number"):
+            call(True)
+    for asked in (lambda: log.append(b"d", timestamp=True), lambda: log.offset_for_time(True)):
+        with pytest.raises(WrongTypeError, match="the time True is neither"):
+            asked()
+    assert (log.start_offset, log.end_offset) == (0, 3)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from stratalog.errors import UsageError
+from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.options import EARLIEST, LATEST, OnCorruption
 from stratalog.scanning.asking import Offsets, read_options
@@ -60,11 +61,43 @@ def test_offsets_select_partitions(name: object, given: object, expected: tuple[
         ({"orders-0": (-3, 4)}, "offsets says -3 for orders-0: an offset is a number from 0 on"),
         ({"orders-0": (9, 4)}, "would end before it begins"),
         ({"orders-0": ("a", 4)}, "an offset is a number"),
+        ({"orders-0": (True, 4)}, "offsets says True for orders-0: an offset is a number"),
+        ({("orders", True): range(3)}, "name a partition as"),
+        ({5: range(3)}, "offsets names 5: name a partition as"),
+        ({None: range(3)}, "offsets names None: name a partition as"),
+        ({"orders-00": range(3)}, "offsets names 'orders-00': name a partition as"),
+        ({f"orders-0.{'a' * 32}-delete": range(3)}, "name a partition as"),
+        ({("orders", 0): (0, 1), "orders-0": (1, 2)}, "offsets names orders-0 twice"),
+        ({}, "offsets names no partition"),
+        (["orders-0"], "offsets is .*: it must be a dict"),
     ],
 )
 def test_offsets_that_are_none_are_refused(offsets: Offsets, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         read_options("/a", offsets=offsets)
+
+
+def test_offsets_of_numpy_are_accepted() -> None:
+    options = read_options("/a", offsets={("orders", np.int64(0)): (np.int64(3), np.int32(9))})  # type: ignore[dict-item]
+
+    assert options.assigned == (ORDERS,)
+    assert (options.starting.offsets, options.ending.offsets) == ({ORDERS: 3}, {ORDERS: 9})
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("fail_on_data_loss", "no"),
+        ("include_control", 1),
+        ("valueReader", 1),
+        ("keySchema", b"x"),
+        ("valueEncoding", ["x"]),
+    ],
+)
+def test_a_wrong_type_is_refused_in_words(name: str, given: object) -> None:
+    python = {"valueReader": "value_reader", "keySchema": "key_schema", "valueEncoding": "value"}
+    with pytest.raises(WrongTypeError, match=f"^{python.get(name, name)} is "):
+        read_options("/a", **{name: given})  # type: ignore[arg-type]
 
 
 def test_contradictions_are_refused() -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import stratalog
-from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageError
+from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageError, WrongTypeError
 from stratalog.log.new_records import NewRecord
 from stratalog.records.columns import ALL_COLUMNS, KAFKA_COLUMNS
 from tests.fixtures.catalog import partitions
@@ -281,3 +282,39 @@ def test_values_of_a_registry_are_decoded_on_any_thread(tmp_path: Path, threads:
 def test_a_schema_that_is_not_there_is_refused_at_the_call(log_dir: Path) -> None:
     with pytest.raises(UsageError, match="the topic _schemas is not in"):
         stratalog.scan(log_dir, topics="orders", value="confluent")
+
+
+@pytest.mark.parametrize("columns", [5, [5], [None], {"key"}, b"key", [["key"]]])
+def test_columns_of_a_wrong_type_are_refused_in_words(log_dir: Path, columns: Any) -> None:
+    with pytest.raises(WrongTypeError, match=r"^columns is "):
+        stratalog.scan(log_dir, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("threads", 1.5), ("threads", "2"), ("latest", "no"), ("tombstones", 1)]
+)
+def test_an_argument_of_a_wrong_type_is_refused_in_words(log_dir: Path, name: str, given: Any) -> None:
+    with pytest.raises(WrongTypeError, match=f"^{name} is "):
+        stratalog.scan(log_dir, **{name: given})
+
+
+def test_more_threads_than_a_machine_can_start_are_refused(log_dir: Path) -> None:
+    with pytest.raises(UsageError, match=r"threads is .*: it must be at most"):
+        stratalog.scan(log_dir, threads=2**70)
+
+
+@pytest.mark.parametrize("rows", [2.5, "3", None, True, -1])
+def test_a_head_of_a_wrong_number_is_refused_in_words(log_dir: Path, rows: Any) -> None:
+    with pytest.raises(UsageError, match=r"^rows is "):
+        stratalog.scan(log_dir).head(rows)
+
+
+def test_a_head_may_be_longer_than_any_log(log_dir: Path) -> None:
+    assert stratalog.scan(log_dir, topics="bills").head(2**70).num_rows == 10
+
+
+def test_no_directory_is_told_without_words_of_spark() -> None:
+    with pytest.raises(UsageError) as refused:
+        stratalog.scan([])
+
+    assert str(refused.value) == "no directory is given: name a Kafka log directory, such as /var/lib/kafka."

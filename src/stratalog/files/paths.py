@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from stratalog.errors import WrongTypeError
+from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.entries import Path
 
 
@@ -41,9 +41,12 @@ def absolute_path(path: Path) -> str:
 
 
 def path_text(path: Path) -> str:
-    """A path that a caller gave, as text; WrongTypeError if it is something else."""
+    """A path that a caller gave, as text; UsageError if it is something else."""
     try:
         text = os.fspath(path)
     except TypeError as error:
         raise WrongTypeError(f"{path!r} is not a path, but of type {type(path).__name__}.") from error
-    return text if isinstance(text, str) else os.fsdecode(text)
+    text = text if isinstance(text, str) else os.fsdecode(text)
+    if "\0" in text:
+        raise UsageError(f"{text!r} has a null character, which no path can have.")
+    return text

@@ -7,11 +7,9 @@ path or an id. Writing and changing stay local, and their paths go through `loca
 
 from __future__ import annotations
 
-import os
-
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
-from stratalog.files.paths import absolute_path
+from stratalog.files.paths import absolute_path, path_text
 from stratalog.files.reading import DiskReader
 
 
@@ -32,7 +30,7 @@ def local_path(path: Path) -> str:
 
     The scheme file:, which Spark's paths may have, is removed.
     """
-    text = os.fspath(path)
+    text = path_text(path)
     scheme, separator, rest = text.partition(":")
     if separator and scheme == "file":
         return absolute_path("/" + rest.lstrip("/"))

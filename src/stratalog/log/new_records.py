@@ -92,7 +92,7 @@ def _is_unicode(name: str) -> bool:
 def to_offset(offset: int) -> int:
     """An offset that a caller gave; UsageError if it is not a whole number, such as 1.5 or None."""
     try:
-        return operator.index(offset)
+        return _index(offset)
     except TypeError as error:
         raise WrongTypeError(f"the offset {offset!r} is not a whole number.") from error
 
@@ -112,11 +112,18 @@ def _timestamp(time: datetime | int) -> int:
         # In integers: with a float of seconds, one time in seventy comes out a millisecond early.
         return (time - _EPOCH) // timedelta(milliseconds=1)
     try:
-        return operator.index(time)
+        return _index(time)
     except TypeError as error:
         raise WrongTypeError(
             f"the time {time!r} is neither a datetime nor whole milliseconds since 1970."
         ) from error
+
+
+def _index(number: int) -> int:
+    """The integer that this is, NumPy's too. TypeError for True and False, which Python counts as 1 and 0."""
+    if isinstance(number, bool):
+        raise TypeError(f"{number} is a bool")
+    return operator.index(number)
 
 
 def check_whole(data: bytes) -> None:

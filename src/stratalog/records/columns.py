@@ -6,7 +6,7 @@ fields of the batch. Columns that were not requested are not copied: a query of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cache, lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.errors import CorruptRecordError, UsageError, WrongTypeError
 from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 from stratalog.records.batch import Attributes
 from stratalog.records.compression import CODEC_MASK, DEFAULT_LIMIT, Codec, Scratch
@@ -103,10 +103,25 @@ Pick = Callable[[Bytes, RecordTable], NDArray[np.bool_] | None]
 
 def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:
     """The Arrow schema of these columns; an unknown name is a UsageError that lists the known ones."""
+    columns = column_names(columns)
     unknown = [name for name in columns if name not in TYPES]
     if unknown:
         raise UsageError(f"unknown columns {', '.join(unknown)}; the columns are {', '.join(TYPES)}.")
     return pa.schema([(name, TYPES[name]) for name in columns])
+
+
+def column_names(columns: object) -> list[str]:
+    """The names of columns that a caller gave; WrongTypeError if they are not a list of names."""
+    if isinstance(columns, str):
+        raise WrongTypeError(f"columns is {columns!r}: it must be a list of names, such as [{columns!r}].")
+    if isinstance(columns, Set):
+        raise WrongTypeError(f"columns is {columns!r}, which has no order: give a list of names.")
+    if isinstance(columns, Iterable):
+        names = list(columns)
+        if all(isinstance(name, str) for name in names):
+            return names
+        columns = names
+    raise WrongTypeError(f"columns is {columns!r}: it must be a list of names.")
 
 
 def read_columns(buffer: Any, **options: Any) -> Iterator[pa.RecordBatch]:

@@ -18,15 +18,19 @@ import pyarrow as pa
 from stratalog.errors import UsageError
 from stratalog.files.entries import Path
 from stratalog.jobs.decoding.asked import EncodingName
-from stratalog.jobs.reading.arguments import Time
+from stratalog.jobs.reading.arguments import Time, whole_number
 from stratalog.jobs.reading.narrowing import Narrowing, everything
 from stratalog.jobs.reading.omissions import Omission, joined_up, warn_of
+from stratalog.limits import INT64_MAX
 from stratalog.log.api.consume import IsolationName
-from stratalog.scanning.asking import Offsets, OnDamage, read_options
+from stratalog.records.columns import column_names
+from stratalog.scanning.asking import Offsets, OnDamage, check_flag, read_options
 from stratalog.scanning.in_order import cores
 from stratalog.scanning.latest import LatestSource
 from stratalog.scanning.sources import RecordSource, Source
 from stratalog.scanning.words import python_words
+
+MOST_THREADS = 1024
 
 
 def scan(
@@ -68,8 +72,10 @@ def scan(
     UsageError says what does not exist, and what does.
     """
     with python_words():
-        if threads is not None and threads < 1:
-            raise UsageError(f"threads is {threads}: it must be a number above 0.")
+        for name, flag in (("latest", latest), ("tombstones", tombstones)):
+            check_flag(name, flag)
+        if threads is not None and whole_number("threads", threads, least=1) > MOST_THREADS:
+            raise UsageError(f"threads is {threads}: it must be at most {MOST_THREADS}.")
         options = read_options(
             paths,
             topics=topics,
@@ -142,7 +148,7 @@ class Scan:
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows; reads little more than these."""
         found: list[pa.RecordBatch] = []
-        left = rows
+        left = min(whole_number("rows", rows), INT64_MAX)
         with closing(self.to_batches()) as batches:
             while left > 0 and (batch := next(batches, None)) is not None:
                 found.append(batch.slice(0, left))
@@ -180,8 +186,7 @@ class Scan:
 
 def _selected(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """These columns of a schema; UsageError for a name that is unknown, or there twice."""
-    if isinstance(columns, str):
-        raise UsageError(f"columns is {columns!r}: it must be a list of names, such as [{columns!r}].")
+    columns = column_names(columns)
     for number, name in enumerate(columns):
         if name not in schema.names:
             near = difflib.get_close_matches(name, schema.names, n=1)

@@ -17,6 +17,8 @@ _WORDS = {
     "assign names ": "offsets names ",
     "startingTimestamp": "since",
     "endingTimestamp": "until",
+    "load a Kafka log directory, as in .load('/var/lib/kafka')": "name a Kafka log directory, such as "
+    "/var/lib/kafka",
     "Load the directory again": "Scan the directory again",
 }
 

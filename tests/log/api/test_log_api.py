@@ -165,3 +165,9 @@ def test_a_codec_or_an_isolation_that_there_is_not_names_those_there_are(log: Lo
         codec_of(name)
     with pytest.raises(UsageError, match="read_uncommitted, read_committed"):
         log.records(isolation=name)
+
+
+@pytest.mark.parametrize("columns", [[5], [None], 5, None, {"key"}, b"key"])
+def test_columns_that_are_not_names_are_refused_in_words(log: LogApi, columns: Any) -> None:
+    with pytest.raises(WrongTypeError, match=r"^columns is "):
+        log.to_arrow(columns)

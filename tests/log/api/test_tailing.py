@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stratalog import ConsumerRecord, PartitionLog, open_log
-from stratalog.errors import DiskError, OffsetOutOfRangeError
+from stratalog.errors import DiskError, OffsetOutOfRangeError, UsageError
 from stratalog.signals import GracefulStop
 from tests.log.api.opened import FailingDisk, Turns, values
 from tests.log.model import NOW, ManualClock
@@ -193,3 +193,17 @@ def test_a_tail_in_a_loop_follows_what_another_process_writes(directory: Path) -
             return (await coming).value
 
         assert asyncio.run(main()) == b"a"
+
+
+@pytest.mark.parametrize("poll_ms", [2**64, 2**2000, float("inf"), float("nan"), True])
+def test_a_tail_that_no_thread_can_wait_for_is_refused_in_words(log: PartitionLog, poll_ms: float) -> None:
+    with pytest.raises(UsageError, match=r"^poll_ms is "):
+        log.tail(poll_ms=poll_ms)
+    with pytest.raises(UsageError, match=r"^poll_ms is "):
+        log.tail_async(poll_ms=poll_ms)
+
+
+def test_a_tail_may_wait_for_ever(log: PartitionLog) -> None:
+    log.append(b"a")
+
+    assert next(log.tail(0, timeout_ms=float("inf"))).value == b"a"

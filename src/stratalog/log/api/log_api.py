@@ -38,7 +38,7 @@ from stratalog.log.new_records import (
 )
 from stratalog.log.timestamps import SpecialTimestamp
 from stratalog.records.build import BatchOptions, Header, build_batch, build_batches
-from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema
+from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema, column_names
 from stratalog.records.compression import Codec, CodecName
 
 if TYPE_CHECKING:
@@ -268,8 +268,7 @@ class LogApi(ABC):
     ) -> Iterator[pa.RecordBatch]:
         """The same records as `records` gives, in Arrow batches of these columns."""
         level = isolation_of(isolation)
-        if isinstance(columns, str) or not isinstance(columns, Iterable):
-            raise WrongTypeError(f"columns is {columns!r}: it must be a list of names.")
+        columns = column_names(columns)
         self._refresh()
         log = self._below
         start, end = self._range(offset, end_offset, since, until, end_of(log, level))
@@ -279,6 +278,7 @@ class LogApi(ABC):
         """All batches of `arrow_batches` as one table in memory; the options are those of `arrow_batches`."""
         import pyarrow as pa
 
+        columns = column_names(columns)
         batches = self.arrow_batches(columns, **options)
         return pa.Table.from_batches(batches, schema=arrow_schema(columns))
 

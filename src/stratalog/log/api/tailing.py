@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -15,6 +16,7 @@ from stratalog.log.api.view import LogView
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation, out_of_range
 
+_LONGEST_POLL_MS = int(threading.TIMEOUT_MAX) * 1000
 _AT_ONCE = 500  # records that one call in a thread returns
 
 
@@ -42,10 +44,14 @@ class Wait(NamedTuple):
         for name, value in (("poll_ms", poll_ms), ("timeout_ms", timeout_ms)):
             if value is None and name == "timeout_ms":
                 continue
-            if not isinstance(value, int | float):
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 raise WrongTypeError(f"{name} is {value!r}: it must be a number of milliseconds.")
             if value < 0:
                 raise UsageError(f"{name} is {value}: milliseconds cannot be negative.")
+            if value != value:
+                raise UsageError(f"{name} is {value}: it must be a number of milliseconds.")
+        if poll_ms > _LONGEST_POLL_MS:
+            raise UsageError(f"poll_ms is longer than a thread can wait: the most is {_LONGEST_POLL_MS}.")
         return cls(poll_ms / 1000, timeout_ms)
 
 
