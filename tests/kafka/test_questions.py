@@ -26,6 +26,7 @@ TIMES = ["latest", "earliest", "max-timestamp", str(T0), str(T0 + 50_500), str(T
 # A broker writes the starts of its logs to disk every minute by default.
 PROMPT = {"log.flush.start.offset.checkpoint.interval.ms": "100"}
 Offsets = dict[tuple[str, int], int]
+Lag = tuple[int | None, int | None, int | None, str | None]  # committed, end, lag, member
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Asked:
     log_dir: Path
     offsets: dict[str, Offsets]
     groups: set[str]
-    lags: dict[tuple[str, str, int], tuple[int | None, int, int | None]]
+    lags: dict[tuple[str, str, int], Lag]
     members: set[tuple[str, str]]
 
 
@@ -46,17 +47,19 @@ def told_offsets(broker: Broker, time: str) -> Offsets:
     return {(topic, int(partition)): int(offset) for topic, partition, offset in parts}
 
 
-def told_lags(broker: Broker) -> dict[tuple[str, str, int], tuple[int | None, int, int | None]]:
-    """What kafka-consumer-groups prints: committed offset, end and lag of each partition."""
-    found = {}
+def told_lags(broker: Broker) -> dict[tuple[str, str, int], Lag]:
+    """What kafka-consumer-groups prints: committed offset, end, lag and member of each partition."""
+    found: dict[tuple[str, str, int], Lag] = {}
     text = broker.tool("consumer-groups", "--describe", "--all-groups", "--offsets").stdout
     for line in text.splitlines():
-        words = line.split()
-        if len(words) < 6 or words[0] == "GROUP":
+        words = [None if word == "-" else word for word in line.split()]
+        if len(words) < 7 or words[0] == "GROUP":
             continue
-        numbers = [None if word == "-" else int(word) for word in words[3:6]]
-        assert numbers[1] is not None
-        found[words[0], words[1], int(words[2])] = (numbers[0], numbers[1], numbers[2])
+        group, topic, partition, committed, end, lag, member = words[:7]
+        assert group
+        assert topic
+        numbers = [None if each is None else int(each) for each in (committed, end, lag)]
+        found[group, topic, int(partition or 0)] = (numbers[0], numbers[1], numbers[2], member)
     return found
 
 
@@ -144,12 +147,13 @@ def test_groups_and_lag_are_those_of_kafka_consumer_groups(
             each["committed_offset"],
             each["end_offset"],
             each["lag"],
+            each["member"],
         )
         for each in found["commits"]
     }
-    # Kafka's tool also lists partitions that a member has without a commit.
-    assert commits == {place: told for place, told in asked.lags.items() if told[0] is not None}
+    assert commits == asked.lags
     assert {place[0] for place in commits} == {"classic", "modern", "gone", "alone"}
+    assert {each[3] is None for each in commits.values()} == {True, False}
 
 
 def test_members_are_those_of_kafka_consumer_groups(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """What people ask about the records of log directories, answered without a broker.
 
+assignments   which member has which partitions, in the newer protocols
 choosing      topics and partitions by name, and where to start in each
 formats       kcat's format strings
 groups        consumer groups, what they committed, how far they are behind

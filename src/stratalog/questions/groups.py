@@ -8,15 +8,19 @@ partition of __consumer_offsets is on another broker is not seen here.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from stratalog.clock import system_clock
+from stratalog.directory.partitions import FoundPartition
 from stratalog.errors import UsageError
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.options import listed
+from stratalog.jobs.reading.plan import looking_at
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import counted, time_text
+from stratalog.questions.assignments import current_assignments, topics_by_id
 from stratalog.questions.choosing import COMMAND_WORDS, missing_numbers, named_partitions
 from stratalog.records.internal_topics import CONSUMER_OFFSETS
 from stratalog.scanning.values import milliseconds_of
@@ -55,7 +59,7 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member. `assignment` has its partitions; None for a protocol that keeps them in other records."""
+    """A member. `assignment` has its partitions; None if they are not known."""
 
     group: str
     member: str
@@ -137,8 +141,10 @@ class GroupsQuestion:
             self._check({})
             return GroupsReport(groups=(), lags=(), members=(), notes=(f"{CONSUMER_OFFSETS} is not here.",))
         paths = list(self.directories)
-        people = [_member(row) for row in members(paths).to_table().to_pylist()]
+        assigned = current_assignments(paths, topics_by_id(self.disk, found))
+        people = [_member(row, assigned) for row in members(paths).to_table().to_pylist()]
         commits = [_lag(row) for row in lag(paths).to_table().to_pylist()]
+        commits += self._uncommitted(found, people, commits)
         known = {row["group"]: row for row in groups(paths).to_table().to_pylist()}
         known |= {each.group: {} for each in commits if each.group not in known}
         self._check(known)
@@ -150,6 +156,28 @@ class GroupsQuestion:
             members=tuple(sorted(people, key=lambda each: each.group)),
             notes=tuple(_gaps(numbers)),
         )
+
+    def _uncommitted(
+        self, found: Sequence[FoundPartition], people: Sequence[GroupMember], commits: Sequence[GroupLag]
+    ) -> Iterator[GroupLag]:
+        """The partitions that members have, and for which their groups have committed nothing."""
+        places = {str(each.topic_partition): each for each in found}
+        known = {(each.group, f"{each.topic}-{each.partition}") for each in commits}
+        for member in people:
+            for name in member.assignment or ():
+                if (member.group, name) not in known and name in places:
+                    topic, partition = places[name].topic_partition
+                    yield GroupLag(
+                        group=member.group,
+                        topic=topic,
+                        partition=partition,
+                        committed_offset=None,
+                        end_offset=looking_at(
+                            self.disk, system_clock, places[name], lambda view: view.log_end_offset
+                        ),
+                        lag=None,
+                        committed_at=None,
+                    )
 
     def _check(self, known: dict[str, Any]) -> None:
         for name in self.names:
@@ -170,8 +198,8 @@ def _group(name: str, row: dict[str, Any], people: Sequence[GroupMember]) -> Con
     )
 
 
-def _member(row: dict[str, Any]) -> GroupMember:
-    assignment = row["assignment"]
+def _member(row: dict[str, Any], assigned: Mapping[tuple[str, str], tuple[str, ...]]) -> GroupMember:
+    classic = row["assignment"]
     return GroupMember(
         group=row["group"],
         member=row["memberId"],
@@ -179,9 +207,9 @@ def _member(row: dict[str, Any]) -> GroupMember:
         client=row["clientId"],
         host=row["clientHost"],
         topics=tuple(row["topics"] or ()),
-        assignment=None
-        if assignment is None
-        else tuple(f"{each['topic']}-{number}" for each in assignment for number in each["partitions"]),
+        assignment=assigned.get((row["group"], row["memberId"]))
+        if classic is None
+        else tuple(f"{each['topic']}-{number}" for each in classic for number in each["partitions"]),
     )
 
 
