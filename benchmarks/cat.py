@@ -62,6 +62,8 @@ def printed_size(command: Sequence[str]) -> int:
 
 def main() -> None:
     rounds = Rounds(__doc__ or "")
+    if shutil.which("kcat") is None:
+        sys.exit("kcat is not installed: on Debian, apt install kcat.")
     root = Path(tempfile.mkdtemp(prefix="stratalog-cat-"))
     count = int(RECORDS * rounds.scale)
     settings = {"log.retention.ms": "-1"}

@@ -18,7 +18,7 @@ from stratalog.cli import main
 from tests.fixtures.catalog import log_dirs
 from tests.jobs.reading.making import as_nobody
 from tests.manager.running import contents, fixture_copy
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 (CLEAN,) = map(str, log_dirs("4.3.1", "clean"))
 COMMAND = [sys.executable, "-m", "stratalog.cli.main", "cat"]
@@ -231,3 +231,29 @@ def test_ctrl_c_ends_a_follower(orders: Path) -> None:
 
     assert process.returncode == 130
     assert words.strip() == b"stratalog: stopped"
+
+
+def test_the_end_of_a_log_is_followed_while_it_is_written(tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append(b"old")
+        with subprocess.Popen(
+            [*COMMAND, str(tmp_path), "--follow", "-o", "end", "-c", "2", "-f", "%o %s\\n"],
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            found = b""
+            os.set_blocking(process.stdout.fileno(), False)
+
+            def has_come() -> bool:
+                nonlocal found
+                log.append(b"new")
+                found += process.stdout.read() or b"" if process.stdout else b""
+                return process.poll() is not None
+
+            until(has_come)
+            found += process.stdout.read() or b""
+
+    assert process.returncode == 0
+    lines = found.decode().splitlines()
+    assert [line.split()[1] for line in lines] == ["new", "new"]
+    assert int(lines[1].split()[0]) == int(lines[0].split()[0]) + 1
