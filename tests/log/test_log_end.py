@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import stratalog
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.errors import NeedsRecoveryError
@@ -179,3 +181,39 @@ def test_a_segment_without_a_batch_has_no_last_one(log: Log) -> None:
     assert last_batch(log.view().segments.active) is None
     log.path.write_bytes(bytes(4096))
     assert last_batch(log.view().segments.active) is None
+
+
+@pytest.mark.parametrize("left", [CLOSED, NOT_CLOSED], ids=["closed", "not closed"])
+@pytest.mark.parametrize("size", [4, 9, 20])
+def test_inserted_bytes_do_not_make_garbage_the_end_of_a_log(tmp_path: Path, size: int, left: Left) -> None:
+    """The index then points into the values of records, which look like headers here."""
+    header = struct.pack(">qiibI", 2135451778156593153, 100, 0, 2, 0) + bytes(91)
+    with stratalog.open_log(tmp_path / "t-0", create=True) as written:
+        for _ in range(200):
+            written.append(header * 10)
+    log = next((tmp_path / "t-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    batch = len(data) // 200
+    garbage_at = data.index(header, 199 * batch) - 199 * batch
+    index = log.with_suffix(".index")
+    entries = index.read_bytes()
+    (indexed,) = struct.unpack(">i", entries[-4:])
+    data[10 * batch + 100 : 10 * batch + 100] = bytes(size)
+    log.write_bytes(data)
+    # As if the batches were shifted so far that the last entry points to the value of one.
+    index.write_bytes(entries[:-4] + struct.pack(">i", indexed + garbage_at + size))
+
+    view = LogView(
+        disk=Disk(),
+        clock=system_clock,
+        directory=tmp_path / "t-0",
+        topic_partition=TopicPartition("t", 0),
+        config=LogConfig(),
+        left=left,
+    )
+
+    assert view.log_end_offset <= 200
+    assert view.valid_end().offset in ([200] if left.was_closed else range(201))
+    last_one = last_batch(view.segments.active)
+    assert last_one is not None
+    assert last_one.last_offset < 200

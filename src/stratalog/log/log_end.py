@@ -5,7 +5,8 @@ any reader (`last_whole`)                       the last whole batch; a writer m
 ... that also needs the reason (`end_of`)       the same, with what follows it
 a reader, not closed cleanly (`valid_end`)      the last batch with a correct checksum: the rest is from a
 crash
-a reader, closed cleanly (`valid_end`)          the last batch, even after damage: no crash has torn it
+a reader, closed cleanly (`valid_end`)          the last batch, even after damage: no crash has torn it.
+                                                After damage its checksum must be correct
 a writer (`clean_end`)                          the last whole batch, which must be the end of the file
 whoever makes metadata of it (`last_epoch`)     only the leader epoch of the last batch is asked for
 a listing (`last_batch`)                        the last whole batch, whose header says more than its offset
@@ -24,6 +25,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, NeedsRecoveryError
@@ -33,10 +35,11 @@ from stratalog.log.offsets import OffsetMetadata
 from stratalog.records.batch import LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import byte_array
+from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import BatchRow
 from stratalog.records.walk import WalkStop, explain_stop, walk_batches
 from stratalog.segment.headers import ReadInto, find_batch, walk_file
-from stratalog.segment.resuming import next_batch
+from stratalog.segment.resuming import MOST_OFFSETS, next_batch
 from stratalog.segment.sanity import sanity_check
 from stratalog.segment.segment_reader import SegmentReader
 
@@ -240,10 +243,12 @@ def last_batch(segment: SegmentReader) -> BatchRow | None:
     except CorruptRecordError:
         last = None
     else:
-        if last is not None or not segment.size:
+        if not segment.size or (
+            last is not None and segment.base_offset <= last.last_offset < segment.base_offset + MOST_OFFSETS
+        ):
             return last
     _, segment.size = last_whole(segment, start)
-    if start >= segment.size:
+    if last is not None or start >= segment.size:
         start = 0
     return segment.find_batch(start, LAST, 0) if segment.size else None
 
@@ -266,10 +271,13 @@ def _walk_to_end(segment: SegmentReader, start: int) -> tuple[int, int] | None:
     found = None
     try:
         for chunk in segment.batches(start):
-            last = chunk.headers[-1]
-            position = chunk.position + int(last["position"]) + int(last["size"])
-            # A damaged offset may be the largest possible one, after which there is no next offset.
-            found = min(int(last["last_offset"]) + 1, INT64_MAX), position
+            rows = np.flatnonzero(_is_plausible(segment, chunk.headers))
+            if len(rows):
+                last = chunk.headers[int(rows[-1])]
+                found = (
+                    int(last["last_offset"]) + 1,
+                    chunk.position + int(last["position"]) + int(last["size"]),
+                )
     except CorruptRecordError as error:
         logger.info("%s is read up to the first bytes that are not a batch: %s", segment.log_path, error)
     return found
@@ -279,11 +287,23 @@ def _last_valid(active: SegmentReader, start: int) -> tuple[int, int] | None:
     """(next offset, end) of the last batch after `start` whose checksum is right."""
     found = None
     for part in walk_file(active.read_into, start, active.size):
-        good = np.flatnonzero(part.walk.headers["valid"])
+        good = np.flatnonzero(part.walk.headers["valid"] & _is_plausible(active, part.walk.headers))
         if len(good):
             last = part.walk.headers[int(good[-1])]
             found = int(last["last_offset"]) + 1, part.position + int(last["position"]) + int(last["size"])
     return found
+
+
+def _is_plausible(segment: SegmentReader, headers: BatchTable) -> NDArray[np.bool_]:
+    """Which batches have offsets that their segment can have.
+
+    No checksum covers offsets. If bytes are lost or inserted, the index points into the middle of batches,
+    and what is read there as a header has any offsets.
+    """
+    bases, lasts = headers["base_offset"], headers["last_offset"]
+    end = min(segment.base_offset + MOST_OFFSETS, INT64_MAX)
+    fits: NDArray[np.bool_] = (bases >= segment.base_offset) & (lasts >= bases) & (lasts < end)
+    return fits
 
 
 def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
@@ -295,11 +315,17 @@ def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
     last = position
     while position < size:
         position = next_batch(active, position, size, last_offset=next_offset - 1)
-        for part in walk_file(active.read_into, position, size, check_crc=False):
+        for part in walk_file(active.read_into, position, size):
+            headers = part.walk.headers
+            bad = np.flatnonzero(~(headers["valid"] & _is_plausible(active, headers)))
+            good = headers[: int(bad[0])] if len(bad) else headers
+            if len(good):
+                next_offset = max(next_offset, int(good[-1]["last_offset"]) + 1)
+                last = part.position + int(good[-1]["position"]) + int(good[-1]["size"])
+            if len(bad):  # its length may be wrong too: what follows is searched for
+                position = part.position + int(headers[int(bad[0])]["position"])
+                break
             position = part.position + part.walk.next_position
-            if len(part.walk.headers):
-                next_offset = max(next_offset, int(part.walk.headers[-1]["last_offset"]) + 1)
-                last = position
     return LogEnd(
         offset=next_offset,
         position=last,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
 import stratalog
+from stratalog import tables
 from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry
@@ -16,7 +19,7 @@ from stratalog.files.entries import Path as FilePath
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.log.new_records import NewRecord
-from tests.jobs.reading.making import T0, Made, plan, read
+from tests.jobs.reading.making import T0, Made, batches_of, plan, read, read_omitting
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CLEAN = FIXTURES / "kafka-4.3.1" / "clean" / "logs"
@@ -150,3 +153,58 @@ def test_what_is_deleted_while_it_is_planned_is_out_of_range(own_log: Made) -> N
 
     with pytest.raises(OffsetOutOfRangeError, match=f"no offset 15; it has {second} to 3000"):
         plan_read(ReadOptions.parse(asked), disk=BrokerBeside())
+
+
+def single_batches(folder: Path) -> Path:
+    """A log of 100 batches of one record, closed cleanly; five bytes of the eleventh are lost since."""
+    with stratalog.open_log(folder / "t-0", create=True) as log:
+        for number in range(100):
+            log.append(b"value %d" % number * 10)
+    (path,) = (folder / "t-0").glob("*.log")
+    data = bytearray(path.read_bytes())
+    at = sum(len(batch) for batch, _, _ in itertools.islice(batches_of(path), 10)) + 30
+    del data[at : at + 5]
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_read_committed_returns_what_follows_damage(tmp_path: Path, isolation: str) -> None:
+    path = single_batches(tmp_path)
+
+    found, omitted = read_omitting(path.parent, isolation=isolation, onCorruption="skip")
+
+    assert found == [offset for offset in range(100) if offset != 10]
+    assert [(each.first_offset, each.end_offset) for each in omitted] == [(10, 11)]
+    (row,) = tables.partitions(tmp_path).to_table().to_pylist()
+    assert (row["endOffset"], row["stableOffset"]) == (100, 100)
+
+
+def test_read_committed_without_a_snapshot_says_that_damage_hides_transactions(tmp_path: Path) -> None:
+    path = single_batches(tmp_path)
+    for snapshot in path.parent.glob("*.snapshot"):
+        snapshot.unlink()
+
+    with pytest.raises(
+        CorruptRecordError, match=r"which transactions were aborted.*isolation=read_uncommitted"
+    ):
+        plan(path.parent, isolation="read_committed", onCorruption="skip")
+
+
+def test_aborted_records_that_follow_damage_are_not_read_as_committed(tmp_path: Path) -> None:
+    """Kafka's own log with transactions, damaged in front of them."""
+    copy = Path(shutil.copytree(CLEAN, tmp_path / "logs")) / "txn-0"
+    healthy, _ = read_omitting(copy, isolation="read_committed")
+    everything, _ = read_omitting(copy)
+    assert len(healthy) < len(everything)
+    log = sorted(copy.glob("*.log"))[-1]
+    data = bytearray(log.read_bytes())
+    del data[30:35]  # of the first batch
+    log.write_bytes(data)
+
+    found, omitted = read_omitting(copy, isolation="read_committed", onCorruption="skip")
+
+    assert set(found) <= set(healthy)
+    assert found[-1] == healthy[-1]
+    told = {offset for each in omitted for offset in range(each.first_offset, each.end_offset or 0)}
+    assert set(healthy) - set(found) <= told

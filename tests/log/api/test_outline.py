@@ -139,14 +139,14 @@ def test_no_record_is_read_of_a_large_log(tmp_path: Path) -> None:
     log.mkdir()
     data = ROLLED.logs[0].read_bytes()
     (log / f"{0:020d}.log").write_bytes(data)
-    with (log / f"{1000:020d}.log").open("wb") as file:
-        first = ROLLED.logs[0].read_bytes()
+    with (log / ROLLED.logs[1].name).open("wb") as file:
+        second = ROLLED.logs[1].read_bytes()
         file.truncate(64 << 20)
-        file.seek((64 << 20) - len(first))
-        file.write(first)
+        file.seek((64 << 20) - len(second))
+        file.write(second)
     # the last entry of the index points at the batches at the end
-    index = (0).to_bytes(4, "big") + ((64 << 20) - len(first)).to_bytes(4, "big")
-    (log / f"{1000:020d}.index").write_bytes(index)
+    index = (0).to_bytes(4, "big") + ((64 << 20) - len(second)).to_bytes(4, "big")
+    (log / ROLLED.logs[1].with_suffix(".index").name).write_bytes(index)
 
     outline(log, disk=Counting())
 

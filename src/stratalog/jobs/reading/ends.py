@@ -17,6 +17,7 @@ from stratalog.files.names import TopicPartition
 from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission, ignore_omission
 from stratalog.jobs.reading.options import EARLIEST, LATEST, OnCorruption, ReadBound, ReadOptions, listed
 from stratalog.jobs.reading.split import AbortedRange
+from stratalog.log.api.looking import Decided
 from stratalog.log.api.view import LogView
 from stratalog.log.log_end import LogEnd
 from stratalog.segment.proven_search import Hidden, TimeSearch
@@ -57,14 +58,13 @@ def ends_of(
     end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
-        with _damage_in_words(
-            view, "which transactions were aborted", "isolation=read_uncommitted and onCorruption=skip"
-        ):
-            aborted = _aborted(view)
+        with _damage_in_words(view, "which transactions were aborted", _REMEDY_COMMITTED):
+            decided = view.decided_at(valid)
+            aborted = _aborted(view, valid, decided)
             if passes_open:
-                aborted += tuple((*each, valid.offset) for each in view.undecided())
+                aborted += tuple((*each, valid.offset) for each in decided.undecided)
             else:
-                end = min(view.last_stable_offset, valid.offset)
+                end = min(decided.stable.offset, valid.offset)
     return Ends(
         start_offset=min(start, end),
         end_offset=end,
@@ -254,7 +254,7 @@ def _check_tail(view: LogView) -> None:
     )
 
 
-def _aborted(view: LogView) -> tuple[AbortedRange, ...]:
+def _aborted(view: LogView, valid: LogEnd, decided: Decided) -> tuple[AbortedRange, ...]:
     """Aborted transactions, from the indexes of all segments and from the markers after a snapshot.
 
     That snapshot is the newest one if the log was closed cleanly. Otherwise it is one below the recovery
@@ -266,10 +266,11 @@ def _aborted(view: LogView) -> tuple[AbortedRange, ...]:
             if segment.txn_index.exists:
                 segment.txn_index.sanity_check()
                 found.update(each[:3] for each in segment.txn_index.all_aborted())
-        recent = view.aborted(up_to=None if view.left.was_closed else view.left.recovery_point)
+        left = view.left
+        recent = decided.aborted if left.was_closed else view.aborted(valid, up_to=left.recovery_point)
     except CorruptIndexError as error:
         logger.warning("aborted transactions are read from their markers instead of the index: %s", error)
         found.clear()
-        recent = view.aborted(up_to=0)
+        recent = view.aborted(valid, up_to=0)
     found.update((txn.producer_id, txn.first_offset, txn.last_offset) for txn in recent)
     return tuple(sorted(found, key=lambda each: (each[1], each[0])))

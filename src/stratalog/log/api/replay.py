@@ -17,11 +17,12 @@ from stratalog.limits import INT64_MIN
 from stratalog.log.producers.analysis import replay_batches
 from stratalog.log.producers.entry import CompletedTxn
 from stratalog.log.producers.manager import ProducerStateManager
-from stratalog.log.reading import AbortedTransaction
+from stratalog.log.reading import AbortedTransaction, check_passed_over
 from stratalog.log.segments import SegmentReaders
 from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
 from stratalog.segment.headers import BatchChunk, find_batch
+from stratalog.segment.resuming import torn
 from stratalog.segment.segment_reader import SegmentReader
 
 
@@ -60,15 +61,25 @@ class Replay:
         return self._last is not None and self.next_offset <= end_offset and self._last.is_in(segments)
 
     def go_on(self, segments: SegmentReaders, end_offset: int) -> None:
-        """Read the batches below an offset. After an error the replay cannot be used any more."""
+        """Read the batches below an offset. After an error the replay cannot be used any more.
+
+        Damage is a CorruptRecordError, even if it looks like the end of a segment: it may hide markers.
+        """
+        if self.next_offset >= end_offset:
+            return  # as after a clean shutdown: its snapshot has everything, even if the log is damaged since
         for segment in segments.range(self.next_offset, end_offset):
             start = segment.translate_offset(max(self.next_offset, segment.base_offset))
             if start is None:
+                check_passed_over(segments, self.next_offset, segment.base_offset + 1)
                 continue
-            end = segment.translate_offset(end_offset)
-            for chunk in segment.batches(start.position, None if end is None else end.position):
+            found = segment.translate_offset(end_offset)
+            reached, end = start.position, segment.size if found is None else found.position
+            for chunk in segment.batches(start.position, end):
                 replay_batches(self.producers, chunk.data, chunk.headers)
                 self._last = _LastBatch.of(segment, chunk)
+                reached = chunk.position + int(chunk.headers[-1]["position"]) + int(chunk.headers[-1]["size"])
+            if reached < end:
+                raise torn(segment.log_path, reached, end)
         self.next_offset = end_offset
 
 

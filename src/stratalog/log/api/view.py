@@ -16,6 +16,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from stratalog.clock import Clock
@@ -28,6 +29,7 @@ from stratalog.log.api.looking import ATTEMPTS, Decided, Looker, Seen, SeenDamag
 from stratalog.log.api.replay import Replay, ReplayedProducers
 from stratalog.log.epochs import EpochEntry
 from stratalog.log.log_end import NOT_CLOSED, Left, LogEnd, end_of, valid_end
+from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.producers.entry import CompletedTxn, ProducerStateEntry
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation, check_passed_over, read
 from stratalog.log.segments import SegmentReaders
@@ -213,16 +215,15 @@ class LogView:
         in_order = sorted(aborted, key=lambda transaction: transaction.first_offset)
         return found._replace(aborted_transactions=in_order)
 
-    def aborted(self, *, up_to: int | None = None) -> list[CompletedTxn]:
-        """The transactions that a marker after the newest snapshot aborted, found by reading the markers.
+    def aborted(self, end: LogEnd, *, up_to: int) -> list[CompletedTxn]:
+        """The transactions that a marker after a snapshot aborted, found by reading the markers up to an end.
 
-        Older ones are in the transaction indexes. With `up_to`, the markers after the newest snapshot at or
-        below that offset are read: a power cut can lose index entries above the recovery point. With 0, all
-        markers are read.
+        Older ones are in the transaction indexes. The snapshot is the newest one at or below the offset
+        `up_to`: a power cut can lose index entries above the recovery point. With 0, all markers are read.
         """
-        if up_to is None or not any(offset > up_to for offset in self._seen.snapshots):
-            return self._looking(self._decided).aborted
-        return self._looking(lambda seen: [*self._producers(seen, up_to=up_to).aborted])
+        if not any(offset > up_to for offset in self._seen.snapshots):
+            return self.decided_at(end).aborted
+        return self._looking(lambda seen: [*self._producers(_ending_at(seen, end), up_to=up_to).aborted])
 
     def end(self) -> LogEnd:
         """Where the log ends, and why; the bytes past the end are read to find out.
@@ -246,9 +247,13 @@ class LogView:
     def _end(self, seen: Seen) -> LogEnd:
         return end_of(self._disk, _active(seen), seen.end, self.left)
 
-    def undecided(self) -> list[AbortedTransaction]:
-        """The transactions that no marker has ended; a reader that goes past them skips their records."""
-        return self._looking(self._decided).undecided
+    def decided_at(self, end: LogEnd) -> Decided:
+        """How far transactions are decided in a log with this end, which may be after damage.
+
+        The snapshot of a clean shutdown also knows of transactions after damage.
+        """
+
+        return self._looking(lambda seen: self._decided(_ending_at(seen, end)))
 
     def producers(self) -> list[ProducerStateEntry]:
         """What the log knows of each producer, by id; also of those that a broker has forgotten by now."""
@@ -360,6 +365,16 @@ class LogView:
 
 def _active(seen: Seen) -> SegmentReader | None:
     return seen.segments.active if len(seen.segments) else None
+
+
+def _ending_at(seen: Seen, end: LogEnd) -> Seen:
+    """The same log if it does not end before damage, but after it."""
+    active = _active(seen)
+    if active is None or end.offset <= seen.end.offset:
+        return seen
+    active.size = max(active.size, end.position)
+    whole = OffsetMetadata(end.offset, active.base_offset, end.position)
+    return replace(seen, end=whole, decided=[])
 
 
 def _load_snapshot(producers: ReplayedProducers, offset: int) -> bool:
