@@ -87,6 +87,37 @@ def test_names_that_differ_in_case_only_are_told_apart_by_their_topic(tmp_path: 
         rows("SELECT * FROM orders", path=str(tmp_path))
 
 
+def test_a_topic_that_a_text_names_is_not_read(tmp_path: Path) -> None:
+    for name in ("Orders-0", "orders-0"):
+        with stratalog.open_log(tmp_path / name, create=True) as log:
+            log.append(b"value")
+
+    where = "FROM kafka_records WHERE topic = 'orders'"
+    assert rows(f"SELECT count(*) {where}", path=str(tmp_path)) == [(1,)]
+    assert rows(f"PIVOT (SELECT topic, 1 AS n {where}) ON topic USING sum(n)", path=str(tmp_path)) == [(1,)]
+
+
+@pytest.mark.parametrize("topic", ["kafka_records", "Kafka_Partitions"])
+def test_a_topic_does_not_replace_a_view_of_its_name(tmp_path: Path, topic: str) -> None:
+    for name in (f"{topic}-0", "orders-0"):
+        stratalog.open_log(tmp_path / name, create=True).close()
+
+    with pytest.raises(UsageError, match=f"{topic} is a topic here, and has the name of a view"):
+        rows(f"SELECT * FROM {topic}", path=str(tmp_path))
+    assert rows("SELECT count(*) FROM orders", path=str(tmp_path)) == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"), [("kafka_lag", "__consumer_offsets"), ("KAFKA_TRANSACTIONS", "__transaction_state")]
+)
+def test_a_table_of_a_missing_topic_says_which_one_is_missing(tmp_path: Path, name: str, topic: str) -> None:
+    stratalog.open_log(tmp_path / "orders-0", create=True).close()
+
+    said = f"{name.lower()} is read from the topic {topic}, which is not in {tmp_path}"
+    with pytest.raises(UsageError, match=said):
+        rows(f"SELECT count(*) FROM {name}", path=str(tmp_path))
+
+
 def test_damage_is_our_error_or_left_out_and_told(tmp_path: Path) -> None:
     with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
         for _ in range(3):

@@ -20,12 +20,12 @@ from stratalog.files.storage import reader_for
 from stratalog.jobs.decoding.asked import AskedDecoding
 from stratalog.jobs.reading.catalog import all_partitions
 from stratalog.jobs.reading.omissions import OnOmission
-from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
+from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions, listed
 from stratalog.scanning.dataset import ScanDataset
 from stratalog.scanning.in_order import cores
 from stratalog.scanning.scan import Scan
 from stratalog.scanning.sources import RecordSource, Source
-from stratalog.scanning.view_names import is_named
+from stratalog.scanning.view_names import is_named, two_meanings
 
 try:
     import duckdb
@@ -36,7 +36,7 @@ except ImportError as error:
 
 __all__ = ["answer"]
 
-RECORDS = "kafka_records"
+RECORDS, PARTITIONS = "kafka_records", "kafka_partitions"
 # The tables of each internal topic, and those that every directory has.
 TABLES: Mapping[str, Mapping[str, Callable[[Sequence[Path]], Scan]]] = {
     "consumer_offsets": {
@@ -48,6 +48,7 @@ TABLES: Mapping[str, Mapping[str, Callable[[Sequence[Path]], Scan]]] = {
     "transaction_state": {"kafka_transactions": tables.transactions},
     "cluster_metadata": {"kafka_metadata": tables.cluster_metadata},
 }
+OWN_VIEWS = {RECORDS, PARTITIONS, *(name for made in TABLES.values() for name in made)}
 # Words that are names for Spark, and names for DuckDB only in double quotes.
 _BARE = re.compile(r"""(?<!["\w])(offset|group)(?!["\w]|\s+by\b|\s+\d)""", re.IGNORECASE)
 
@@ -81,7 +82,7 @@ def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: i
         except duckdb.Error as error:
             if errors:  # our own errors; DuckDB keeps only their text
                 raise errors[0] from error
-            raise UsageError(_in_words(query, error)) from error
+            raise UsageError(_missing_topic(options, error) or _in_words(query, error)) from error
 
 
 def _reader_of(connection: duckdb.DuckDBPyConnection, query: str) -> Callable[[str], bool]:
@@ -97,13 +98,13 @@ def _views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_Vi
     """A view for each topic and table, except those whose names DuckDB cannot tell apart."""
     by_name: dict[str, list[_View]] = {}
     for view in _all_views(options, is_read):
-        same = by_name.setdefault(view.name.lower(), [])
-        if all(view.name != other.name for other in same):  # a topic may have the name of a table
-            same.append(view)
+        by_name.setdefault(view.name.lower(), []).append(view)
     for lowered, views in by_name.items():
         if len(views) == 1:
             yield views[0]
         elif is_read(lowered):
+            if lowered in OWN_VIEWS:
+                raise UsageError(two_meanings(views[0].name))
             names = " and ".join(view.name for view in views)
             raise UsageError(
                 f"{names} are the same name in SQL: query {RECORDS} WHERE topic = '{views[-1].name}' instead."
@@ -113,17 +114,30 @@ def _views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_Vi
 def _all_views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_View]:
     disk, paths = reader_for(*options.paths), list(options.paths)
     topics = sorted({found.topic_partition.topic for found in all_partitions(disk, options)})
-    for name in (*topics, RECORDS):
-        asked = options if name == RECORDS and name not in topics else replace(options, topics=(name,))
+    views = [(name, replace(options, topics=(name,))) for name in topics]
+    for name, asked in [*views, (RECORDS, options)]:
         if not is_read(name):  # a topic that is not asked for may have no schema
             asked = replace(asked, key=AskedDecoding(), value=AskedDecoding())
         yield _View(name, RecordSource(options=asked, threads=cores(), disk=disk), asked.columns)
-    scans: dict[str, Callable[[Sequence[Path]], Scan]] = {"kafka_partitions": tables.partitions}
+    scans: dict[str, Callable[[Sequence[Path]], Scan]] = {PARTITIONS: tables.partitions}
     for table, made in TABLES.items():
         scans |= made if TABLE_TOPICS[table] in topics else {}
     for name, make in scans.items():
         scan = make(paths)
         yield _View(name, scan.source, scan.columns)
+
+
+def _missing_topic(options: ReadOptions, error: duckdb.Error) -> str | None:
+    """What to say about a table of a topic that the directories do not have; None for any other error."""
+    said = str(error).lower()
+    for table, made in TABLES.items():
+        for name in made:
+            if f"table with name {name} does not exist" in said:
+                return (
+                    f"{name} is read from the topic {TABLE_TOPICS[table]}, which is not in "
+                    f"{listed(options.paths)}: add the log directory that has it."
+                )
+    return None
 
 
 def _in_words(query: str, error: duckdb.Error) -> str:

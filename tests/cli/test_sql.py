@@ -6,12 +6,15 @@ tests/spark/test_sql.py runs queries.
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -150,3 +153,16 @@ def test_values_that_duckdb_could_not_get_decoded_are_told_and_exit_1(
     assert "1 value of 1 partition could not be decoded" in (said := capsys.readouterr().err)
     assert "orders-0: 1 value at offset 1: it is not JSON" in said
     assert by_duckdb(str(tmp_path), "SELECT count(*) FROM orders", "--value", "json") == 0
+
+
+def test_null_and_empty_text_are_told_apart_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    """By DuckDB's own reader of CSV."""
+    query = """SELECT * FROM (VALUES (1, NULL, ''), (2, 'a', 'say "b", c'), (3, E'x\\ny', ' '))"""
+    columns = "AS t(number, one, two)"
+    assert by_duckdb(CLEAN, f"{query} {columns}", "--format", "csv") == 0
+
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[:3] == ["number,one,two", '1,,""', '2,a,"say ""b"", c"']
+    options: dict[str, Any] = {"all_varchar": True, "allow_quoted_nulls": False}
+    read = duckdb.read_csv(io.StringIO(printed), **options).fetchall()
+    assert read == [("1", None, ""), ("2", "a", 'say "b", c'), ("3", "x\ny", " ")]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from stratalog.errors import UsageError
 from stratalog.jobs.reading.options import KAFKA_COLUMNS
 from stratalog.spark.views import RECORDS, make_views, needed_columns, topics_of, view_names
 
@@ -54,6 +55,15 @@ def test_a_view_is_made_for_what_a_query_names() -> None:
         "kafka_lag",
         "kafka_partitions",
     }
+
+
+@pytest.mark.parametrize("topic", ["kafka_records", "Kafka_Partitions", "kafka_lag"])
+def test_a_topic_does_not_replace_a_view_of_its_name(topic: str) -> None:
+    topics = ["orders", topic, "__consumer_offsets"]
+
+    with pytest.raises(UsageError, match=f"{topic} is a topic here, and has the name of a view"):
+        view_names(f"SELECT 1 FROM {topic}", topics)
+    assert view_names("SELECT 1 FROM orders", topics) == ["orders"]
 
 
 def test_the_columns_of_the_views_are_those_that_the_page_lists(spark: SparkSession) -> None:

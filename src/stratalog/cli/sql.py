@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,10 +178,17 @@ def print_table(output: Output, found: pa.Table, limit: int) -> None:
 
 
 def _print_csv(found: pa.Table) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(found.column_names)
-    for row in _rows(found):
-        writer.writerow("" if cell is None else cell_text(cell) for cell in row)
+    for row in chain([found.column_names], _rows(found)):
+        sys.stdout.write(",".join(map(_csv_text, row)) + "\n")
+
+
+def _csv_text(cell: object) -> str:
+    """A value of RFC 4180: null is nothing, and empty text has quotes, so that both can be told apart."""
+    if cell is None:
+        return ""
+    text = cell_text(cell)
+    is_plain = text and not any(each in text for each in ',"\r\n')
+    return text if is_plain else f'"{text.replace(chr(34), chr(34) * 2)}"'
 
 
 def _names_for_json(names: list[str]) -> list[str]:

@@ -8,9 +8,28 @@ from __future__ import annotations
 
 import re
 
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
+# What may hide or make a quote: then text is not told from names.
+_UNSURE = ("\\", "--", "/*", "$$")
+
 
 def is_named(name: str, query: str) -> bool:
     """Whether the query may read the view of this name; a column of the same name looks like it too."""
     # Topics can have dots and hyphens in their names; two hyphens begin a comment.
     pattern = rf"(?<![\w.-])(main\.)?{re.escape(name)}(?![\w.]|-(?!-))"
-    return re.search(pattern, query, re.IGNORECASE) is not None
+    return re.search(pattern, _without_texts(query), re.IGNORECASE) is not None
+
+
+def _without_texts(query: str) -> str:
+    """The query without what is in single quotes, such as the name in `topic = 'orders'`."""
+    if any(each in query for each in _UNSURE):
+        return query
+    return _QUOTED.sub(lambda found: "''" if found[0].startswith("'") else found[0], query)
+
+
+def two_meanings(topic: str) -> str:
+    """What to say about a query that reads a topic with the name of a view."""
+    return (
+        f"{topic} is a topic here, and has the name of a view: read the topic with stratalog.scan(..., "
+        f"topics='{topic}'), and what the view has with stratalog.scan or stratalog.tables."
+    )

@@ -19,6 +19,7 @@ _WORDS = {
     "endingTimestamp": "until",
     "load a Kafka log directory, as in .load('/var/lib/kafka')": "name a Kafka log directory, such as "
     "/var/lib/kafka",
+    "Load the directories": "Scan the directories",
     "Load the directory again": "Scan the directory again",
 }
 

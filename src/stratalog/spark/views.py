@@ -21,7 +21,7 @@ from stratalog.errors import UsageError
 from stratalog.files.entries import Path
 from stratalog.jobs.reading.arguments import Time, option_texts
 from stratalog.jobs.reading.options import TABLE_TOPICS, ReadOptions
-from stratalog.scanning.view_names import is_named
+from stratalog.scanning.view_names import is_named, two_meanings
 from stratalog.spark import tables
 from stratalog.spark.frames import read, reader_of
 
@@ -117,14 +117,21 @@ def topics_of(paths: Sequence[Path]) -> list[str]:
 
 
 def view_names(query: str, topics: Sequence[str]) -> list[str]:
-    """The possible views whose names are in the query; all of them if the query lists views."""
+    """The possible views whose names are in the query; all of them if the query lists views.
+
+    UsageError if such a name is that of a topic and of a view.
+    """
     tables_there = {name for name, topic in TABLE_TOPICS.items() if topic in topics}
-    every = dict.fromkeys([*topics, RECORDS, PARTITIONS])
-    every |= dict.fromkeys(name for name, (table, _) in CURRENT.items() if table in tables_there)
-    every |= dict.fromkeys([METADATA] if "cluster_metadata" in tables_there else [])
+    own = [RECORDS, PARTITIONS, *(name for name, (table, _) in CURRENT.items() if table in tables_there)]
+    own += [METADATA] if "cluster_metadata" in tables_there else []
+    every = dict.fromkeys([*topics, *own])
     if query.lower().lstrip().startswith("show"):
         return list(every)
-    return [name for name in every if is_named(name, query)]
+    named = [name for name in every if is_named(name, query)]
+    for topic in topics:
+        if topic in named and topic.lower() in own:
+            raise UsageError(two_meanings(topic))
+    return named
 
 
 def needed_columns(query: str, columns: Sequence[str]) -> tuple[str, ...]:
