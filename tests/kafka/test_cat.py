@@ -45,7 +45,7 @@ def ours(capsys: pytest.CaptureFixture[bytes], directory: Path, topic: str, *opt
 @pytest.fixture(scope="module")
 def topic(broker: Broker) -> str:
     name = f"cat-{uuid.uuid4().hex}"
-    create_topic(broker.bootstrap, name, partitions=2)
+    create_topic(broker.bootstrap, name, partitions=2, config={"retention.ms": "-1"})  # the records are old
     for codec in ("none", "zstd"):
         produce(producer(broker.bootstrap, compression_type=codec), name, RECORDS, batch=50)
     produce(producer(broker.bootstrap), name, RECORDS[:3], partition=1)

@@ -23,8 +23,12 @@ from tests.waiting import PATIENCE_S, until
 
 T0 = 1_700_000_000_000
 TIMES = ["latest", "earliest", "max-timestamp", str(T0), str(T0 + 50_500), str(T0 + 90_000), str(T0 + 10**9)]
-# A broker writes the starts of its logs to disk every minute by default.
-PROMPT = {"log.flush.start.offset.checkpoint.interval.ms": "100"}
+# A broker writes the starts of its logs to disk every minute by default, and deletes records as old as these.
+PROMPT = {
+    "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.ms": "-1",
+}
 Offsets = dict[tuple[str, int], int]
 Lag = tuple[int | None, int | None, int | None, str | None]  # committed, end, lag, member
 
@@ -193,7 +197,7 @@ def test_transactions_are_those_of_kafka_transactions(
     make_broker: MakeBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ended, open, and one whose coordinator knows nothing of it: that batch is written to the file."""
-    broker = make_broker()
+    broker = make_broker(properties=PROMPT)
     topic = "txn"
     create_topic(broker.bootstrap, topic)
     for name, ends in (("committed", "commit_transaction"), ("aborted", "abort_transaction"), ("open", "")):
