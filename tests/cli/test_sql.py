@@ -155,6 +155,13 @@ def test_values_that_duckdb_could_not_get_decoded_are_told_and_exit_1(
     assert by_duckdb(str(tmp_path), "SELECT count(*) FROM orders", "--value", "json") == 0
 
 
+def test_times_that_contradict_each_other_are_told_by_their_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    times = ["--since", "2026-01-02", "--until", "2026-01-01"]
+
+    assert by_duckdb(CLEAN, "SELECT 1", *times) == 2
+    assert "stratalog: --since says 1767312000000, --until says 1767225600000:" in capsys.readouterr().err
+
+
 def test_null_and_empty_text_are_told_apart_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
     """By DuckDB's own reader of CSV."""
     query = """SELECT * FROM (VALUES (1, NULL, ''), (2, 'a', 'say "b", c'), (3, E'x\\ny', ' '))"""

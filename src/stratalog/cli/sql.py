@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +80,8 @@ def sql(
     Exit status: 0 if the query was answered; 1 if it was, but some keys or values could not be decoded, or
     records were left out (--option onCorruption=skip); 2 for wrong usage; 3 if the command refused or failed.
     """
+    from stratalog.scanning.words import python_words
+
     *given, query = arguments
     if not given and config is None:
         raise UsageError("give the log directories, or --config, and then the query in quotes.")
@@ -96,9 +98,16 @@ def sql(
             options=options,
         ),
     }
-    if backend == "duckdb":
-        return _by_duckdb(output, paths, query, format_name, limit, asked)
-    return _by_spark(output, paths, query, format_name, limit, asked, master)
+    with python_words(_words(asked)):
+        if backend == "duckdb":
+            return _by_duckdb(output, paths, query, format_name, limit, asked)
+        return _by_spark(output, paths, query, format_name, limit, asked, master)
+
+
+def _words(asked: Mapping[str, object]) -> dict[str, str]:
+    """The flags that were given, by the names that messages of a read have for them."""
+    flags = {"since": "startingTimestamp", "until": "endingTimestamp"}
+    return {option: f"--{name}" for name, option in flags.items() if asked[name] is not None}
 
 
 def _by_spark(
