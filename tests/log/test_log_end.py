@@ -217,3 +217,22 @@ def test_inserted_bytes_do_not_make_garbage_the_end_of_a_log(tmp_path: Path, siz
     last_one = last_batch(view.segments.active)
     assert last_one is not None
     assert last_one.last_offset < 200
+
+
+def test_a_damaged_header_before_the_end_does_not_hide_the_batches_after_it(tmp_path: Path) -> None:
+    """Five bytes of a header are lost: it says other offsets, and the next batch does not follow."""
+    with stratalog.open_log(tmp_path / "t-0", create=True) as written:
+        for number in range(100):
+            written.append(b"value %d" % number * 10)
+    log = next((tmp_path / "t-0").glob("*.log"))
+    healthy = log.read_bytes()
+    for at in range(17, 56):  # after the magic, whose change makes it a message of an old format
+        start = healthy.index(struct.pack(">q", 60), 59 * 140)
+        log.write_bytes(healthy[: start + at] + healthy[start + at + 5 :])
+
+        found = stratalog.scan(tmp_path, on_corruption="skip", columns=["offset"])
+        with pytest.warns(stratalog.OmissionWarning):
+            offsets = found.to_table()["offset"].to_pylist()
+
+        assert offsets == [each for each in range(100) if each != 60]
+        assert [(each.first_offset, each.end_offset) for each in found.omissions] == [(60, 61)]

@@ -307,14 +307,16 @@ def _is_plausible(segment: SegmentReader, headers: BatchTable) -> NDArray[np.boo
 
 
 def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
-    """The end of a log that was closed cleanly: batches after damage belong to it."""
+    """The end of a log that was closed cleanly: batches after damage belong to it.
+
+    The damaged batch may be whole, with wrong offsets in its header: only batches with correct checksums
+    count.
+    """
     if not end.hides_something:
         return end
-    position, next_offset = end.position, end.offset
-    active.size = size = position + end.hidden_size
-    last = position
+    active.size = size = end.position + end.hidden_size
+    position, last, next_offset = 0, 0, active.base_offset
     while position < size:
-        position = next_batch(active, position, size, last_offset=next_offset - 1)
         for part in walk_file(active.read_into, position, size):
             headers = part.walk.headers
             bad = np.flatnonzero(~(headers["valid"] & _is_plausible(active, headers)))
@@ -326,6 +328,8 @@ def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
                 position = part.position + int(headers[int(bad[0])]["position"])
                 break
             position = part.position + part.walk.next_position
+        if position < size:
+            position = next_batch(active, position, size, last_offset=next_offset - 1)
     return LogEnd(
         offset=next_offset,
         position=last,
