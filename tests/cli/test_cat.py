@@ -98,7 +98,7 @@ def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[
         ([CLEAN, "--grep", "("], "is not a regular expression"),
         ([CLEAN, "--since", "soon"], "'soon' is not a time"),
         ([CLEAN, "--since", "1700", "-o", "5"], "both say where to start"),
-        ([CLEAN, "--follow", "-e"], "--follow does not end"),
+        ([CLEAN, "--follow", "-e"], "--follow never ends"),
         ([CLEAN, "-s", "header=json"], "is not key=ENCODING"),
         ([CLEAN, "-s", "xml"], "xml is not an encoding"),
         ([CLEAN, "--topic", "codecs", "-s", "value=confluent"], "the topic _schemas is not in"),

@@ -23,7 +23,10 @@ class BrokerFiles:
 
     @classmethod
     def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
-        """UsageError if neither names a directory: Kafka's default, /tmp/kafka-logs, is never meant."""
+        """UsageError if neither names a directory.
+
+        Kafka's default, /tmp/kafka-logs, is not used: nobody who runs a command wants it.
+        """
         if config is None:
             if not directories:
                 raise UsageError(

@@ -162,7 +162,10 @@ def _check_times(
     starts: tuple[str, ...], *, since: int | None, until: int | None, exits: bool, follow: bool
 ) -> None:
     if follow and (exits or until is not None or any(text.startswith("e@") for text in starts)):
-        raise UsageError("--follow does not end: leave out -e, --until and -o e@, or --follow.")
+        raise UsageError(
+            "--follow never ends, so it cannot be combined with -e, --until or -o e@: leave those out, or "
+            "leave out --follow."
+        )
     if since is not None and any(not text.startswith("e@") for text in starts):
         raise UsageError("--since and -o both say where to start: give one of them.")
 

@@ -13,7 +13,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, writable=True)
 
 
 def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """One byte, as keys have it; the callback of an option."""
+    """Parse a delimiter, which must be one byte, because keys are bytes; the callback of an option."""
     if text is None:
         return None
     if len(text.encode()) != 1:

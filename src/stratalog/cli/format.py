@@ -41,10 +41,10 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     multiple=True,
     metavar="TOPIC=COUNT",
     callback=parse_counts,
-    help="The number of partitions of a topic: of one whose partitions are not all here, or of a new one to "
-    "create; repeatable.",
+    help="The number of partitions of a topic. Needed if not all partitions of the topic are here, or to "
+    "create a new topic; repeatable.",
 )
-@click.option("--cluster-id", metavar="ID", help="The id of the cluster; made by default.")
+@click.option("--cluster-id", metavar="ID", help="The id of the cluster; by default a new one is generated.")
 @click.option("--node-id", type=click.IntRange(0), metavar="N", help="The id of the node; 1 by default.")
 @click.option(
     "--controller",
@@ -81,8 +81,8 @@ def format_command(
     them. The command can be killed and run again.
 
     Exit status: 0 if everything was done; 1 if it was done, but a damaged log had to be cut; 2 for wrong
-    usage; 3 if a directory is formatted, in use or was not shut down cleanly, or if a broker would refuse to
-    start here even after formatting.
+    usage; 3 if a directory is already formatted, is in use or was not shut down cleanly, or if a broker would
+    refuse to start here even after formatting.
     """
     from stratalog.config.quorum import parse_endpoint
     from stratalog.directory.formatting.choices import FormatOptions

@@ -17,7 +17,7 @@ from stratalog.cli.options import (
 from stratalog.cli.output import ExitCode, Output, output_options
 
 
-@click.command(short_help="List topics, the partitions of one, or its segments.")
+@click.command(short_help="List topics, a topic's partitions, or a partition's segments.")
 @places_argument
 @topic_option
 @config_option

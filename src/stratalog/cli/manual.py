@@ -85,5 +85,5 @@ def _line(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text as troff needs it: backslashes, and hyphens that can be copied."""
+    """Text escaped for troff: backslashes and quotes, and hyphens so that they can be copied as ASCII."""
     return text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")

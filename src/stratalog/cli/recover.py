@@ -28,7 +28,11 @@ _DIRECTORY = click.Path(exists=True, file_okay=False)
 @dry_run_option
 @click.option("--all", "scan_all", is_flag=True, help="Read every segment, also of clean directories.")
 @click.option("--process-crash", is_flag=True, help="Only the process died: keep the broker's epoch.")
-@click.option("--salvage", is_flag=True, help="Keep what is readable after damage (the last copy).")
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="Keep what is readable after damage; use this only for the last copy of the data.",
+)
 @click.option(
     "--keep-open-transactions",
     is_flag=True,

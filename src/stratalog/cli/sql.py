@@ -74,8 +74,8 @@ def sql(
     count(*) FROM `web.clicks`. kafka_records has all topics; kafka_commits, kafka_groups, kafka_members,
     kafka_lag, kafka_transactions, kafka_partitions and kafka_metadata have what Kafka stores about itself.
     Keys and values are bytes, unless --key and --value say what is in them: CAST(value AS STRING) gives text.
-    DuckDB has double quotes instead of backquotes, needs them for "offset" and "group", and decode(value)
-    gives text.
+    In DuckDB, use double quotes instead of backquotes, also for "offset" and "group"; decode(value) gives
+    text.
 
     Exit status: 0 if the query was answered; 1 if it was, but some keys or values could not be decoded, or
     records were left out (--option onCorruption=skip); 2 for wrong usage; 3 if the command refused or failed.

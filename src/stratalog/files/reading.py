@@ -4,7 +4,7 @@ Code that only reads takes a `DiskReader`: views, scans, surveys, listings and j
 the other half. Another storage for logs, such as an object store, would be another `DiskReader` with its own
 `FileId` for each file.
 
-A caller names files by path. All users in this process see its renames, deletions and replacements at once.
+A caller names files by path. If this process renames, deletes or replaces a file, all callers see it at once.
 If a broker may change a directory meanwhile, read it through `open_read`, which always opens the file again.
 Read into page-aligned memory that is reused (`aligned_buffer`). A refusal of the system becomes a DiskError
 that says what was tried, on which file, why, and what to do; the OSError is its cause.
@@ -70,7 +70,7 @@ class DiskReader:
         if isinstance(source, ReadFile):
             return _read_all(source.descriptor, view, position, source.path)
         name = os.fspath(source)
-        # No `with`, as in `write_at`: a lookup reads little.
+        # As in `write_at`, no `with`: it would take as long as the few bytes of a look-up.
         try:
             file = descriptors.shared.use(name, identity=identity)
         except OSError as error:

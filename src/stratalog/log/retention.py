@@ -4,7 +4,7 @@ Three rules apply, in Kafka's order; each deletes segments from the oldest on, a
 keeps:
 
 1. log start: the segment ends at or before log_start_offset
-2. size:      without it the log still has retention.bytes
+2. size:      without it the log is still at least as large as retention.bytes
 3. time:      its largest timestamp is more than retention.ms ago
 
 The last two apply only if cleanup.policy includes delete. No rule deletes a segment that ends above the high

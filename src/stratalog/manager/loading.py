@@ -175,7 +175,8 @@ class Loading:
     def _lower_recovery_points(self, directory: LogDirectory) -> None:
         """Lower recovery points that are above the end of their log: they would wrongly cover later appends.
 
-        A truncation inside a batch leaves an end that no file records; at the next start the end is lower.
+        After a truncation inside a batch, no file shows where the log ended, so the next start finds a lower
+        end.
         """
         ends = {log.topic_partition: log.log_end_offset for log in self._logs.in_directory(directory.path)}
 
@@ -188,7 +189,8 @@ class Loading:
         """Rename a stray partition to -stray, unopened. A broker loads it first, and then never closes it."""
         name = partition_directory_name(entry.topic_partition, DirectoryState.STRAY, uuid4().hex)
         path = join_path(directory.path, name)
-        logger.warning("%s in %s is stray, now %s: %s", entry.name, directory.path, name, reason)
+        words = "%s in %s is a stray partition and is renamed to %s: %s"
+        logger.warning(words, entry.name, directory.path, name, reason)
         directory.before_change()
         disk.rename(directory.layout.path(entry), path)
         disk.sync_directory(directory.path)

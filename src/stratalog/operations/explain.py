@@ -3,9 +3,9 @@
 Every segment has one answer about retention and, in a compacted log, one about compaction. Each answer has
 the stable name of a rule, and a sentence with the numbers that decide.
 
-The high watermark decides too, but the disk has only the last checkpointed one: a running broker writes it
-every few seconds, and uses its own. An answer that depends on it also says what holds once all records are
-replicated.
+The high watermark decides too, but the disk has only the last checkpoint of it. A running broker writes that
+every few seconds, and uses the newer one in its memory. An answer that depends on it also says what holds
+once all records are replicated.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def explain(partition: Partition, now: int) -> Iterator[SegmentAnswer]:
                 compaction_answer(decision, to_clean),
                 compaction_answer(later, later_to_clean),
             )
-            compaction = _depending(found, then, "all of it is replicated")
+            compaction = _depending(found, then, "the whole log is replicated")
         yield SegmentAnswer(
             decision=decision,
             retention=_retention(partition, decision, later, now),
@@ -135,7 +135,7 @@ def _goes(decision: Decision, rule: Rule, marks: Marks, config: LogConfig) -> st
             return f"it is deleted: it ends at {decision.end_offset}, and the log starts at {start}"
         case Rule.SIZE:
             return (
-                "it is deleted: without it the log still has retention.bytes, which is "
+                "it is deleted: without it the log is still at least as large as retention.bytes, which is "
                 f"{config.retention_bytes}"
             )
         case Rule.TIME:
@@ -204,7 +204,8 @@ def compaction_answer(decision: Decision, log: LogToClean) -> Answer:
             rule="active segment", words=f"{CleanableEnd.ACTIVE.value}; it is rolled by segment.ms or size"
         )
     if base_offset >= log.first_uncleanable:
-        return Answer(rule=_BOUNDS[log.bound], words=f"{log.bound.value}, here from {base_offset} on")
+        here = f"in this log that includes this segment, which starts at offset {base_offset}"
+        return Answer(rule=_BOUNDS[log.bound], words=f"{log.bound.value}; {here}")
     if decision.end_offset <= log.first_dirty:
         return Answer(rule="clean", words=f"it was cleaned: the cleaner's checkpoint is {log.first_dirty}")
     eligibility = log.eligibility

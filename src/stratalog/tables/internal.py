@@ -32,7 +32,7 @@ COMMITS, TRANSACTIONS, METADATA = "consumer_offsets", "transaction_state", "clus
 _GROUP_KIND = r"^((CONSUMER|SHARE|STREAMS)_)?GROUP_METADATA$"
 _MEMBER_KIND = r"^(GROUP_METADATA|.*GROUP_MEMBER_METADATA)$"
 _CLASSIC = "GROUP_METADATA"
-# The columns of each table: their names, and those of the decoded records that they come from.
+# For each table: the name of each column, and the column of the decoded records that it comes from.
 _OF_COMMITS = {
     "group": "group",
     "topic": "committedTopic",

@@ -70,7 +70,7 @@ def test_types_of_references_are_known() -> None:
         ('{"type": "record", "name": "R"}', "R has no list of fields"),
         ('{"type": "record", "name": "R", "fields": ["x"]}', "a field of the Avro record R has no name"),
         ('{"type": "record", "name": "R", "fields": [{"name": "x"}]}', "or no type"),
-        ('{"type": "record", "name": "a b", "fields": []}', "the name 'a b', which is not a name"),
+        ('{"type": "record", "name": "a b", "fields": []}', "the name 'a b', which is not a valid name"),
         ('{"type": "record", "fields": []}', "the name None"),
         ('{"type": "record", "name": "R", "namespace": 5, "fields": []}', "the namespace of"),
         ('{"type": "record", "name": "R", "aliases": "S", "fields": []}', "which is not a list of texts"),

@@ -85,7 +85,10 @@ class AvroField:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class AvroRecord:
-    """Fields in the order in which they are written; set last, because the record may contain itself."""
+    """The fields in the order in which they are written.
+
+    They are assigned after the record is registered, because a field may have the record's own type.
+    """
 
     name: str
     aliases: frozenset[str]
@@ -118,7 +121,7 @@ AvroType = AvroPrimitive | AvroNamed | AvroArray | AvroMap | AvroUnion
 
 
 def parse_schema(text: str, before: Sequence[str] = ()) -> AvroType:
-    """The tree of a schema. It may use the types that the schemas `before` define: its references."""
+    """Parse a schema into a tree. It may use types that the schemas in `before`, its references, define."""
     parser = _Parser()
     for reference in before:
         parser.parse(reference)
@@ -252,7 +255,8 @@ class _Parser:
             name = each["name"]
             if not _is_name(name) or name in names:
                 raise SchemaError(
-                    f"the Avro record {record} has a field {name!r} twice, or it is not a name."
+                    f"the Avro record {record} has two fields with the name {name!r}, or {name!r} is not a "
+                    "valid name."
                 )
             names.add(name)
             yield AvroField(
@@ -301,7 +305,9 @@ def _full_name(found: dict[str, Any], namespace: str, where: str) -> tuple[str, 
     """(full name, namespace) of a type; without a namespace, it has that of the type around it."""
     name = found.get("name")
     if not isinstance(name, str) or not name or not all(map(_is_name, name.split("."))):
-        raise SchemaError(f"{where} is an Avro {found['type']} with the name {name!r}, which is not a name.")
+        raise SchemaError(
+            f"{where} is an Avro {found['type']} with the name {name!r}, which is not a valid name."
+        )
     if "." in name:
         return name, name.rpartition(".")[0]
     own = found.get("namespace", namespace)

@@ -40,7 +40,7 @@ RECORD = rows_of(
 # The outcomes.
 DONE = 0  # all batches are decoded
 MORE = 1  # rows or bytes are full; call again
-BAD_COUNT = 2  # a count of records or headers below zero, or more than bytes are left
+BAD_COUNT = 2  # a count of records or headers that is negative, or larger than the number of bytes left
 BAD_VARINT = 3  # a variable-length number that does not end, or ends outside its record
 BAD_SIZE = 4  # a size that reaches past the end of its record or batch
 TRAILING = 5  # a record that is longer or shorter than it says

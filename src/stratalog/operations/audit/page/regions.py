@@ -35,11 +35,10 @@ MOST_INSIDE = 4
 _WHOLE_BATCH = 1 << 20  # checksums of larger batches are not computed
 _WHOLE_REGION = 4 << 20  # larger ones are sampled
 _SAMPLE = 1024  # bytes of a cell
-_EXCERPT, _BEFORE = 256, 64  # bytes shown at the start and the end of a region, and before it
-_NEAR, _FAR = (
-    64 << 10,
-    1200 << 10,
-)  # how far back a batch is searched: then a batch of the largest default size
+_EXCERPT = 256  # bytes shown from the start of a region on
+_BEFORE = 64  # bytes shown before the start of a region, and on both sides of its end
+_NEAR = 64 << 10  # how far back to search for a batch at first
+_FAR = 1200 << 10  # and then: this covers a batch of the largest default size
 _ZERO, _FULL = 0, 0xFF
 
 
@@ -82,7 +81,10 @@ class DamagedRegion:
 def read_regions(
     engine: Engine, findings: Sequence[AuditFinding], *, most: int = MOST_REGIONS
 ) -> tuple[DamagedRegion, ...]:
-    """The regions that findings name, the worst first, in their order; at most so many."""
+    """Read the regions that findings name, in the order of the findings (the worst first).
+
+    At most `most` are read.
+    """
     tasks = regions_of(findings)[:most]
     found: dict[int, DamagedRegion] = {}
     for outcome in engine.run(read_region, tasks, paths=[task.path for task in tasks]):
