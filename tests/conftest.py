@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ settings.register_profile(profile.QUICK, max_examples=profile.HANDFUL, **_SHARED
 settings.register_profile(profile.CI, max_examples=100, **_SHARED)
 settings.register_profile(profile.DEEP, max_examples=1000, **_SHARED)
 settings.load_profile(profile.current())
+# Tables obey it, and pytest-xdist sets it in its workers.
+os.environ.pop("COLUMNS", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,6 +16,7 @@ from tests.test_tidy import BENCH
 # These name the clean-shutdown file, and write nothing by that name.
 NAME_CLEAN_SHUTDOWN_FILES = {
     "directory/lone_files.py",  # what it leaves beside a log
+    "cli/demo_damage.py",  # deletes it as a power cut does, in a directory that the demo has made
     "cli/dumping/names.py",  # what `dump` calls it
     "directory/clean_shutdown.py",  # reads it
     "directory/kind.py",  # a sign of a log directory
@@ -30,6 +31,7 @@ LOCK = {
     "jobs/export.py",  # of an export's folder
     "jobs/writing/commit.py",  # to delete what earlier runs of a stream have staged
     "operations/erase/erasure.py",  # of a quarantine
+    "operations/quarantine.py",  # of the same
 }
 
 

@@ -122,6 +122,11 @@ def test_a_log_in_use_is_refused(tmp_path: Path, stdin: io.BytesIO) -> None:
         assert main.run(["append", str(tmp_path / "orders-0")]) == 3
 
 
+def waits(pid: int) -> bool:
+    """Whether a process sleeps, as it does while it waits for input."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def test_ctrl_c_leaves_a_log_that_was_closed_cleanly(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     with subprocess.Popen(
@@ -134,6 +139,7 @@ def test_ctrl_c_leaves_a_log_that_was_closed_cleanly(tmp_path: Path) -> None:
         process.stdin.write(b"one\ntwo\n")
         process.stdin.flush()
         until(lambda: directory.exists() and len(values(directory)) == 2)
+        until(lambda: waits(process.pid))  # it may still be inside the append
         process.send_signal(signal.SIGINT)
         _, words = process.communicate(timeout=PATIENCE_S)
 
