@@ -73,7 +73,7 @@ def run(
     command: Sequence[str | Path], logs: Path, home: Path, **variables: str
 ) -> tuple[dict[str, Any], str]:
     """(what the process found, what it and Spark wrote to stderr)."""
-    # Kernels are not compiled for a few records, nor anew for a package in a zip.
+    # Without compiling: that would take longer than the few records, and a zip cannot keep the machine code.
     environ = {
         **os.environ,
         **java_variables(os.environ),

@@ -75,7 +75,7 @@ class QuarantineRequest:
     def restore(self, wanted: str, target: str, *, dry_run: bool = False) -> QuarantineReport:
         """Write the bytes to a new file. UsageError if it exists, or is where a broker would stumble over it.
 
-        QuarantineError if the bytes are not those that were kept; then there is no file."""
+        QuarantineError, and no file, if the bytes have changed since they were kept."""
         ((found, quarantine),) = self._chosen([wanted])
         path = absolute_path(target)
         place = parent_path(path)
