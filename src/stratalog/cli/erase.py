@@ -1,4 +1,4 @@
-"""`stratalog erase`: rewrite a stopped broker's logs without the records of some keys, or at some offsets."""
+"""`stratalog erase`: rewrite a stopped broker's logs without the records with given keys or offsets."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _is_directory(path: str) -> bool:
     try:
         return Path(path).is_dir()
     except PermissionError:
-        return True  # whoever reads it says what is not permitted
+        return True  # the code that reads it will report that
 
 
 def split_places(places: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,8 +1,8 @@
 """Finds which physical device a directory is on, and measures how many readers that device can use.
 
-Every device starts with one reader. Another one is added as long as that makes it read more than a tenth
-faster, and otherwise removed again. It is tried again from time to time, because a busy machine may be idle a
-minute later. Why: docs/decisions/0014-readers-by-measuring.md.
+Every device starts with one reader. Readers are added one by one, as long as each makes the device more than
+a tenth faster. One that does not is removed, and tried again from time to time, because a busy machine may be
+idle a minute later. Why: docs/decisions/0014-readers-by-measuring.md.
 
 `ReaderCount` decides, from numbers alone. `measuring.py` counts the bytes, `readers.py` has the threads.
 """

@@ -10,7 +10,7 @@ class StratalogError(Exception):
     """The root: catching it catches every error that Stratalog raises on purpose."""
 
 
-class _PathError(StratalogError):  # not in the tree above: a base that some errors share
+class _PathError(StratalogError):  # not in the tree of `__init__.py`: a base of some errors
     """Something is wrong with one file or directory: `path` and `reason` say which and what."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str, words: str | None = None) -> None:

@@ -9,7 +9,8 @@ find when it starts again:
   last one may have happened in part, up to the end of a sector.
 - A directory has the names of its last sync. Later creations, renames and deletions may have happened or not:
   there is a disk for every prefix of them, and one for the loss of each single change.
-- Files are independent of each other, and a name does not wait for bytes: a renamed file may be empty.
+- Files are independent of each other, and a rename can reach the device before the bytes of the file: a
+  renamed file may be empty.
 
 Each disk says in `loss` what was lost. `before_step` is called before every step, outside the disk's lock.
 Why these losses: docs/decisions/0022-simulated-disk.md.

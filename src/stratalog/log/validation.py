@@ -67,9 +67,9 @@ def validate_and_assign_offsets(
 ) -> ValidatedSet:
     """Check the set by the topic's rules and give it the offsets from `next_offset` on.
 
-    It changes `info.data`, which is a copy, and its row, so `info` must not be used afterwards. The error
-    names all records that break a rule: in an InvalidTimestampError if one of them is about a timestamp,
-    otherwise in a RecordValidationError.
+    It changes `info.data`, which is a copy, and the row of its batch, so `info` must not be used afterwards.
+    An error names the records that break a rule: an InvalidTimestampError if one of these rules is about
+    timestamps, otherwise a RecordValidationError.
     """
     batches = info.batches
     target = _CODECS.get(config.compression_type, info.source_codec)
@@ -183,7 +183,10 @@ def _check_batch(problem: int, batch: BatchRow) -> None:
     elif problem == kernels.IS_CONTROL:
         reason = "a control batch; clients write records, and only brokers write markers."
     else:
-        reason = f"producer {batch.producer_id} comes with base sequence {batch.base_sequence}."
+        reason = (
+            f"producer {batch.producer_id} has base sequence {batch.base_sequence}; "
+            "sequences are never negative."
+        )
     raise InvalidRecordError(reason, position=batch.position)
 
 
@@ -201,8 +204,8 @@ def _check_to_rebuild(info: AppendInfo, rules: kernels.RecordRules) -> tuple[dec
 def _check_legacy(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decoding.RecordTable, Bytes]:
     """Check the records of a set of an old format; returns them, and the data they are in.
 
-    Each plain message is a separate batch; there is only one compressed message. If messages of another magic
-    follow, those before them are checked first, because Kafka goes from batch to batch.
+    A set has any number of plain messages, each of them a batch, or a single compressed message. If messages
+    of another magic follow, those before them are checked first, because Kafka goes from batch to batch.
     """
     magic = info.batches["magic"]
     others = np.flatnonzero(magic != magic[0])
@@ -214,7 +217,7 @@ def _check_legacy(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decodin
         raise _refused(run, rows, rules, other_magic)
     if others.size:
         raise InvalidRecordError(
-            f"magic {magic[others[0]]} follows {magic[0]}; all messages of a set have the same.",
+            f"magic {magic[others[0]]} follows magic {magic[0]}; all messages of a set must have the same.",
             position=int(info.batches["position"][others[0]]),
         )
     return rows, run.data

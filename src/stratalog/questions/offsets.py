@@ -1,7 +1,7 @@
 """`offsets`: the offset of a time in each partition, as Kafka's kafka-get-offsets finds it at a broker.
 
-`latest` is the end of the log. A broker says its high watermark, which is the same once all replicas have the
-records.
+`latest` is the end of the log. A broker gives its high watermark, which is the same once all replicas have
+the records.
 """
 
 from __future__ import annotations

@@ -131,14 +131,14 @@ class _Part:
         self._read = self._ordinary() if topic is None else self._internal(topic)
 
     def all_lines(self) -> Generator[pa.Array, None, None]:
-        """Those of all records that are there now."""
+        """The lines of all records that exist now."""
         tasks = plan_stepwise(
             self._options, task_size=TASK_SIZE, disk=self._disk, on_omission=self._whole.omissions.append
         )
         return self._in_order(tasks)
 
     def new_lines(self) -> Generator[pa.Array | None, None, None]:
-        """The same, and then those of new records; None while there are no more."""
+        """The lines of all records, then of new ones; None whenever there are no more for now."""
         follower = Follower(self._options, disk=self._disk, on_omission=self._whole.omissions.append)
         try:
             place = follower.initial()

@@ -3,8 +3,8 @@
 `SegmentReader.find_offset_by_timestamp` follows the lengths of batches, as Kafka does: a damaged length looks
 like the end of the segment, and a damaged time or offset leads to another record. Here the batches from the
 index entry up to the record must have correct checksums and ascending offsets. If they do not, the search
-begins again and goes on past the damage, as a reader does that skips it. The time index is trusted: damage
-before the entry that it names hides nothing.
+begins again and goes on past the damage, as a reader does that skips it. The time index is trusted: all
+records before the entry that it names are earlier, so damage there hides nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from stratalog.segment.resuming import batch_at, next_batch, torn
 from stratalog.segment.search import TimestampAndOffset, find_in_batch
 from stratalog.segment.segment_reader import SegmentReader
 
-_MOST_STEPS = 8  # back from an index entry that does not point to a batch, before all is read
+# At most this many index entries are tried, one after the other towards the start. If none points to a good
+# batch, the segment is read from its start.
+_MOST_STEPS = 8
 
 
 class Hidden(NamedTuple):
@@ -41,7 +43,7 @@ class TimeSearch(NamedTuple):
 
     @property
     def first_offset(self) -> int | None:
-        """No record before this offset is at or after the time; None if there is no such record at all."""
+        """All records before this offset are earlier than the time; None if all records are."""
         if self.hidden is not None:
             return self.hidden.first_offset
         return None if self.record is None else self.record.offset
@@ -74,7 +76,7 @@ def _is_proven(
             return False
         end = batch.position + batch.size
         after = batch_at(segment.read_into, end, segment.size, segment.log_path)
-        # No checksum covers an offset: one that is too high shows by the batch after it.
+        # No checksum covers an offset. If it is too high, the next batch has a lower one.
         if after is not None and after.base_offset <= batch.last_offset:
             return False
     reached = entry.position
@@ -121,7 +123,7 @@ def _search_past_damage(
 
 
 def _sure_start(segment: SegmentReader, offset: int) -> int:
-    """The byte of a batch below an offset that the index names, with a correct checksum; 0 if unsure."""
+    """Where to start reading: an indexed batch below the offset with a correct checksum, else byte 0."""
     for _ in range(_MOST_STEPS):
         entry = segment.offset_index.lookup(offset - 1)
         if not entry.position:
@@ -138,7 +140,7 @@ def _sure_start(segment: SegmentReader, offset: int) -> int:
 def _batches_past_damage(
     segment: SegmentReader, position: int, end_offset: int
 ) -> Iterator[BatchRow | CorruptRecordError]:
-    """The batches from a byte on, and in their place the damage between them."""
+    """The batches from a byte on, and an error for each piece of damage between them, in order."""
     last_offset = segment.base_offset - 1
     end = segment.size
     while position < end:

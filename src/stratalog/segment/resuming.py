@@ -41,10 +41,10 @@ def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
 def indexed_batch(segment: SegmentReader, entry: OffsetEntry) -> BatchRow | None:
     """The batch that an index entry points to; None if the entry cannot belong to that batch.
 
-    Kafka indexes each batch with its last offset since 3.9.1 and 4.0.1. Before, there was one entry for all
-    batches of an append, which are many for a follower and the cleaner: it points to the first batch, and has
-    the last offset of them all, or before 2.0 the first one. That offset proves less, so the checksum must be
-    correct as well.
+    Since 3.9.1 and 4.0.1 an entry is for one batch, and has the last offset of that batch. Before, an entry
+    was for all batches of an append, and a follower or the cleaner appends many at once. Such an entry points
+    to the first of them, and has the last offset of them all, or before 2.0 the first offset. That offset
+    proves less, so the checksum must be correct as well.
     """
     batch = batch_at(segment.read_into, entry.position, segment.size, segment.log_path)
     if batch is None or batch.last_offset == entry.offset:
@@ -66,7 +66,7 @@ def batch_at(read_into: ReadInto, position: int, end: int, path: str) -> BatchRo
 def next_batch(segment: SegmentReader, position: int, end: int, *, last_offset: int) -> int:
     """The start of the first batch after a byte; `end` if there is none before `end`.
 
-    `last_offset` is the last offset that was read; if none was, any offset below the segment's.
+    `last_offset` is the last offset that was read; if none was, any offset below the segment's base.
     """
     indexed = _next_indexed(segment, position + 1)
     stop = end if indexed is None else min(indexed.position, end)

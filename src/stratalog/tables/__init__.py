@@ -22,7 +22,7 @@ from stratalog.tables.internal import (
 )
 from stratalog.tables.partitions import LAG_SCHEMA, PARTITION_SCHEMA, lag, partitions
 
-# Of the tables that are computed, by the names of their functions.
+# The schemas of the computed tables, by the names of the functions that return the tables.
 SCHEMAS = {
     "commits": COMMIT_SCHEMA,
     "groups": GROUP_SCHEMA,

@@ -103,10 +103,10 @@ def test_a_schema_that_the_reader_cannot_have_is_the_reason_of_its_values() -> N
     assert values == [None, None]
     assert None not in undecoded
     assert reasons == [
-        "schema 2 cannot be read as the reader schema: the schema is int in the writer's schema, which "
-        "cannot be read as string",
-        "schema 3 cannot be read as the reader schema: R.a names the Avro type 'no such', which does not "
-        "exist",
+        "schema 2 cannot be converted to the reader schema: the schema is int in the writer's schema, "
+        "which cannot be read as string",
+        "schema 3 cannot be converted to the reader schema: R.a names the Avro type 'no such', which does "
+        "not exist",
     ]
 
 

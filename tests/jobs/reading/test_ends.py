@@ -103,7 +103,7 @@ def test_the_latest_and_the_earliest_offset_can_stand_in_the_place_of_a_time(mad
     [
         (
             {"startingTimestamp": str(T0 + 1_000_000), "onCorruption": "fail"},
-            "to find out where that time begins.*set onCorruption=skip",
+            "to find out which record is the first at or after that time.*set onCorruption=skip",
         ),
         (
             {"isolation": "read_committed", "onCorruption": "skip"},

@@ -1,7 +1,7 @@
 """Values in the frame of Confluent's serializers: a zero byte, the id of a schema in four bytes, the value.
 
-Each value is decoded by the schema of its own id, and read as the reader's schema. An id that is not known is
-never decoded with another schema: the value is null, and the reason says so.
+Each value is decoded by the schema of its own id, and converted to the reader's schema. An id that is not
+known is never decoded with another schema: the value is null, and the reason says so.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class FramedDecoder:
         try:
             return self._avro.root_of(self._parsed(schema))
         except SchemaError as error:
-            return f"schema {schema_id} cannot be read as the reader schema: {error}".removesuffix(".")
+            return f"schema {schema_id} cannot be converted to the reader schema: {error}".removesuffix(".")
 
     def _parsed(self, schema: StoredSchema) -> AvroType:
         return parse_schema(schema.text, self._store.texts_before(schema, self._context))

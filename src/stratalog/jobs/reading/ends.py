@@ -127,11 +127,10 @@ def _timestamp(view: LogView, bound: ReadBound) -> int | None:
 
 
 def _search(view: LogView, ends: Ends, bound: ReadBound, options: ReadOptions) -> TimeSearch | None:
-    """Where the bound's time begins; None if it is not a time.
+    """The first record at or after the time of a bound; None if the bound is not a time.
 
-    Damage before that place may hide an earlier record of that time: it is an error, unless damage is
-    skipped. A read then starts at the damage, so that it loses no such record, or ends there, so that it
-    returns none.
+    Damage may hide an earlier such record: that is an error, unless damage is skipped. A read then starts at
+    the damage, so that it loses no such record, or ends there, so that it returns none.
     """
     timestamp = _timestamp(view, bound)
     if timestamp is None or timestamp < 0:
@@ -140,7 +139,7 @@ def _search(view: LogView, ends: Ends, bound: ReadBound, options: ReadOptions) -
     hidden = found.hidden
     is_refused = options.on_corruption is OnCorruption.FAIL
     if is_refused and hidden is not None and hidden.first_offset < ends.end_offset:
-        with _damage_in_words(view, "where that time begins", _REMEDY_TIME):
+        with _damage_in_words(view, "which record is the first at or after that time", _REMEDY_TIME):
             raise hidden.error
     return found
 
@@ -214,14 +213,14 @@ def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOpt
 
 
 def _unsure(view: LogView, hidden: Hidden, start: int, end: int, option: str) -> Omission:
-    """The offsets that a read leaves out because damage hides whether they are before the time of its end."""
+    """The offsets that a read leaves out because damage may hide the first record at or after its end."""
     return Omission(
         topic=view.topic_partition.topic,
         partition=view.topic_partition.partition,
         kind=OmissionKind.DAMAGE,
         first_offset=start,
         end_offset=end,
-        why=f"damage hides where the time of {option} begins: {hidden.error}",
+        why=f"damage may hide the first record at or after {option}: {hidden.error}",
     )
 
 
