@@ -86,14 +86,14 @@ class Queries:
         """Run until the sink has committed a new batch, and kill it before Spark learns of that."""
         batch = self.newest("sink", "offsets") + 1
         with self._running(str(batch)) as process:
-            process.wait(PATIENCE_S)
+            self._await(process)
         assert process.returncode == -signal.SIGKILL, self.said()
         assert self.newest("sink", "offsets") == batch
         assert self.newest("sink", "commits") == batch - 1
 
     def run_to_the_end(self) -> None:
         with self._running("ends") as process:
-            process.wait(PATIENCE_S)
+            self._await(process)
         assert process.returncode == 0, self.said()
 
     def forget_a_commit(self) -> None:
@@ -116,6 +116,15 @@ class Queries:
 
     def said(self) -> str:
         return (self.home / "said.txt").read_text()
+
+    def _await(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for its end; if it hangs, fail with the stacks of its threads, Python's and Java's."""
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGQUIT)
+            time.sleep(5)  # nothing tells when the stacks are written
+            raise AssertionError(f"the queries hang: {self.said()}") from None
 
     def _checkpoint(self, query: str) -> Path:
         return self.home / "checkpoints" / query

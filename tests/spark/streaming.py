@@ -12,6 +12,7 @@ log directory `sink`. WHEN says how it ends:
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -123,6 +124,7 @@ class KillingSource(StratalogSource):
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGQUIT)  # as Java does: the stacks of all threads, and it runs on
     home, master, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     form = "stratalog"
     if when.isdecimal():
