@@ -1,7 +1,7 @@
 """A query over log directories by DuckDB, in this process: for `stratalog sql --backend duckdb`.
 
 The views are those of the query on Spark. Each is a dataset, so DuckDB decodes only the columns that a query
-needs, and reads only the partitions, offsets and times that it can want.
+needs, and reads only the partitions, offsets and times that can match.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _View(NamedTuple):
 def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: int | None = None) -> pa.Table:
     """The result of a query, at most `rows` of it. The options are for topics.
 
-    UsageError says what DuckDB has against the query.
+    UsageError says why DuckDB refuses the query.
     """
     errors: list[StratalogError] = []
     with duckdb.connect() as connection:

@@ -79,9 +79,13 @@ def parse_encodings(
     "-f", "--format", "format_text", metavar="FORMAT", help="What to print, such as '%o %k: %s\\n'."
 )
 @click.option(
-    "-D", "--delimiter", default="\\n", metavar="TEXT", help="Print this after each value; default \\n."
+    "-D",
+    "--delimiter",
+    default="\\n",
+    metavar="TEXT",
+    help="Print this text after each value; default \\n.",
 )
-@click.option("-K", "--key-delimiter", metavar="TEXT", help="Print the key and this before each value.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="Print the key and this text before each value.")
 @click.option("-Z", "--null", "marks_null", is_flag=True, help="Print NULL for a key or value that is null.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only records with this key; repeatable.")

@@ -49,7 +49,7 @@ def plant(logs: Sequence[Path]) -> list[Planted]:
 
 
 def cut_the_power(directory: Path) -> None:
-    """What a broker's last shutdown left, and what it has flushed, is not known any more."""
+    """Delete the files that say that the broker has shut down cleanly, and what it has flushed."""
     for name in (CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT):
         (directory / name).unlink()
 

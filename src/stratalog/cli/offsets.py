@@ -1,4 +1,4 @@
-"""`stratalog offsets`: the offset of a time in each partition."""
+"""`stratalog offsets`: the offset for a time in each partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_time(context: click.Context, option: click.Parameter, text: str) -> in
     return found
 
 
-@click.command(short_help="Print the offset of a time in each partition.")
+@click.command(short_help="Print the offset for a time in each partition.")
 @places_argument
 @config_option
 @topic_option
@@ -48,7 +48,7 @@ def offsets(
     names: tuple[str, ...],
     time_ms: int,
 ) -> ExitCode:
-    """Print the offset of a time in each partition, as kafka-get-offsets does, without a broker.
+    """Print the offset for a time in each partition, as kafka-get-offsets does, without a broker.
 
     DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run.

@@ -34,7 +34,7 @@ def _options(command: Command) -> Command:
             type=_FOLDER,
             multiple=True,
             metavar="DIR",
-            help="Also a directory that `recover --quarantine` has used; repeatable.",
+            help="Also look into a directory that `recover --quarantine` has used; repeatable.",
         ),
         topic_option,
         config_option,
@@ -68,7 +68,7 @@ def list_command(
     return output.report(_request(directories, config, names, places).listed())
 
 
-@quarantine.command("show", short_help="Show the batches in a range of it.")
+@quarantine.command("show", short_help="Show the batches in a range that was kept.")
 @_options
 @_id_option
 @click.option(
@@ -93,7 +93,7 @@ def show(
     return output.report(_request(directories, config, names, places).show(wanted, top=top))
 
 
-@quarantine.command("restore", short_help="Write a range of it to a file.")
+@quarantine.command("restore", short_help="Write a range that was kept to a file.")
 @_options
 @_id_option
 @click.option("--to", "target", required=True, metavar="FILE", help="A new file, not in a log directory.")
@@ -121,9 +121,12 @@ def restore(
 @quarantine.command("purge", short_help="Delete what is in quarantine, for good.")
 @_options
 @click.option("--id", "wanted", multiple=True, metavar="ID", help="An id that `list` prints; repeatable.")
-@click.option("--all", "is_all", is_flag=True, help="Everything, or everything of the topics that are named.")
+@click.option("--all", "is_all", is_flag=True, help="Delete everything, or everything of the named topics.")
 @click.option(
-    "--before", metavar="TIME", callback=parse_moment, help="What was kept before this time, as for --now."
+    "--before",
+    metavar="TIME",
+    callback=parse_moment,
+    help="Delete what was kept before this time: milliseconds since 1970, or a date (UTC).",
 )
 @dry_run_option
 @click.pass_obj

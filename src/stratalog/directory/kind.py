@@ -9,7 +9,7 @@ partitions with files of a log in them                    a log directory of our
 a clean-shutdown file, a journal or a note of ours        a log directory of ours
 `.lock` or empty partitions, and nothing else             a log directory of ours, not written to yet
 nothing, or only lost+found                               empty: refused, unless one is to be made
-anything else                                             a folder of something else: refused
+anything else                                             an unrelated folder: refused
 
 All code that changes files checks this first, and changes nothing in a directory that is refused: in a wrong
 place `recover` would create segments in every folder whose name ends in a number, such as `llvm-14`. Names
@@ -93,7 +93,7 @@ class Kind(Enum):
     EMPTY = "an empty directory"
     MISSING = "a path that does not exist"
     NO_DIRECTORY = "not a directory"
-    OTHER = "a folder of something else"
+    OTHER = "an unrelated folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,7 +191,7 @@ def _of_nodes(
 
 def _incomplete(meta: MetaProperties) -> str | None:
     if meta.node_id is None:
-        return "It has no node.id." if meta.is_kraft else "It has no broker.id, which version 0 has."
+        return "It has no node.id." if meta.is_kraft else "It has no broker.id, which version 0 needs."
     if not meta.is_kraft:
         return None  # of a cluster with ZooKeeper
     if meta.cluster_id is None:

@@ -1,10 +1,10 @@
-"""`stratalog-topics.json`: how many partitions topics have that were written without a cluster's metadata.
+"""`stratalog-topics.json`: the numbers of partitions of topics that were written without metadata.
 
 {"version": 0, "partitions": {"orders": 6}}
 
-The directories alone do not show it: a partition that got no record has none. A record's key decides its
-partition by this number, so whoever makes a cluster of the directory (`formatting/`) must know it. The Spark
-sink notes it; a format puts it into the metadata, and deletes the file.
+The directories alone do not show these numbers: a partition that got no record has no directory. The
+partition of a record depends on its key and on this number, so `formatting/`, which makes a cluster of the
+directory, must know it. The Spark sink notes it; a format puts it into the metadata, and deletes the file.
 """
 
 from __future__ import annotations

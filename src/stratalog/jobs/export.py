@@ -402,7 +402,7 @@ def _differences(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
 
 
 def _of_readers(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """What to do where only a reader schema is another one, as the newest is when a newer one came."""
+    """What to do if only a reader schema differs, for example because there is a newer one."""
     for name in DECODED:
         before, now = known.get(name, {}), asked.get(name, {})
         if before != now and before.get("encoding") == now.get("encoding"):

@@ -134,7 +134,7 @@ def _control(key: bytes | None, value: bytes | None) -> Row:
 def moment(milliseconds: int | None) -> int | None:
     """Milliseconds as microseconds; None for the negative value that Kafka writes for no time.
 
-    As in the columns of records, a time that would overflow is the last one that there is.
+    As in the columns of records, a time that would overflow becomes the largest possible one.
     """
     return None if milliseconds is None or milliseconds < 0 else min(milliseconds, MAX_MS) * 1000
 

@@ -95,9 +95,9 @@ class LogFolder:
     def sync_names(self, segments: Sequence[LogSegment]) -> None:
         """Return when the names of these segments' files are on the device, and so are all renames.
 
-        After a power cut, a file without its name is lost. A file that gets its old name back may come before
-        others: a torn segment that retention had deleted would end the log there. Appends go on, so each
-        count is read before the sync.
+        After a power cut, a file without its name is lost. If a rename is lost, a segment that retention had
+        deleted is in the log again; if it is torn, the log would end there. Appends go on, so each count is
+        read before the sync.
         """
         changes_count = self._changes_count + self._producers.snapshots.names_count
         counts = [segment.names_count for segment in segments]

@@ -4,11 +4,11 @@ who asks                                        the log ends after
 any reader (`last_whole`)                       the last whole batch; a writer may be writing the next one
 ... that also needs the reason (`end_of`)       the same, with what follows it
 a reader, not closed cleanly (`valid_end`)      the last batch with a correct checksum: the rest is from a
-crash
+                                                crash
 a reader, closed cleanly (`valid_end`)          the last batch, even after damage: no crash has torn it.
                                                 After damage its checksum must be correct
 a writer (`clean_end`)                          the last whole batch, which must be the end of the file
-whoever makes metadata of it (`last_epoch`)     only the leader epoch of the last batch is asked for
+`stratalog format` (`last_epoch`)               the last batch, of which only the leader epoch is needed
 a listing (`last_batch`)                        the last whole batch, whose header says more than its offset
 
 All of these read only the newest segment, from the last entry of its index on. Recovery decides where a log
@@ -98,7 +98,7 @@ class LogEnd:
         return self.why not in (EndReason.END_OF_FILE, EndReason.ZEROS)
 
     def without_hidden(self) -> LogEnd:
-        """The same end if the bytes that follow only belong to a writer at work."""
+        """This end for a caller that knows that the bytes after it belong to a writer at work."""
         return replace(self, why=EndReason.END_OF_FILE, hidden_size=0, reason="")
 
     def __str__(self) -> str:

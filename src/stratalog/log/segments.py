@@ -131,7 +131,7 @@ class LogSegments(Generic[S]):
         return now.segments[first : max(first, bisect_left(now.bases, end))]
 
     def above(self, offset: int) -> tuple[S, ...]:
-        """Those with a base above the offset."""
+        """The segments with a base above the offset."""
         now = self._now
         return now.segments[bisect_right(now.bases, offset) :]
 

@@ -148,7 +148,7 @@ class LogCleanerManager:
         with self._changed:
             return self._states.get(topic_partition)
 
-    # Those that cannot be cleaned
+    # Logs that cannot be cleaned
 
     def is_uncleanable(self, log: Log) -> bool:
         """Whether cleaning it has failed within the last hour."""

@@ -1,4 +1,4 @@
-"""Who fills the disk, and when it goes: as tables, sentences and JSON."""
+"""What fills the disk, and when retention frees it: as tables, sentences and JSON."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _notes(result: FormatResult) -> list[str]:
             listed = ", ".join(map(str, topic.missing[:10])) + (", ..." if len(topic.missing) > 10 else "")
             notes.append(
                 f"{topic.name}: of its {len(topic.partitions)} partitions, no directory has {listed}. The "
-                "broker creates what is missing, empty."
+                "broker creates them; they are empty."
             )
     if any(topic.partitions for topic in result.topics) and not result.is_plan:
         paths = " ".join(found.path for found in result.directories if found.is_log_directory)

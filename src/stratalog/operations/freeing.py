@@ -16,7 +16,7 @@ _RECENT_MS = 7 * DAY_MS
 class NextFreed(NamedTuple):
     """Bytes of .log files. `next_size` go at `next_ms`, or when the log has grown by `next_growth` bytes.
 
-    None: not by time, not by size.
+    `next_ms` is None if nothing is deleted by time, `next_growth` if nothing is deleted by size.
     """
 
     now_size: int = 0
@@ -44,7 +44,7 @@ def next_freed(decisions: Sequence[Decision]) -> NextFreed:
 
 
 def added(parts: Iterable[NextFreed]) -> NextFreed:
-    """The same of several logs: what goes first, with all that goes at the same time."""
+    """What several logs free now, and first after that; parts freed at the same time are added."""
     found = list(parts)
     now_size = sum(part.now_size for part in found)
     times = [part.next_ms for part in found if part.next_ms is not None]

@@ -21,7 +21,7 @@ class RebuiltIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedPartition:
-    """A partition. `error` says why nothing was rebuilt; with `needs_recovery`, `recover --all` is first."""
+    """A partition. `error` says why nothing was rebuilt; with `needs_recovery`, run `recover --all` first."""
 
     name: str
     segments_count: int = 0

@@ -55,7 +55,7 @@ class QuarantineRequest:
         return QuarantineReport(ranges=tuple(found for found, _ in self._found()), outcome=Handled.KEPT)
 
     def show(self, wanted: str, *, top: int = 0) -> ShownRange:
-        """The batches in one of them; at most `top`, 0 for all. UsageError if nothing has this id."""
+        """The batches in one range; at most `top`, 0 for all. UsageError if nothing has this id."""
         ((found, quarantine),) = self._chosen([wanted])
         file = parse_segment_file(found.entry.file)
         if file is None or file.kind is not FileKind.LOG:
@@ -97,7 +97,7 @@ class QuarantineRequest:
     def purge(
         self, wanted: Sequence[str] = (), *, before_ms: int | None = None, dry_run: bool = False
     ) -> QuarantineReport:
-        """Delete those with these ids, or kept before a time; with neither, all of them.
+        """Delete the ranges with these ids, or kept before a time; all of them if neither is given.
 
         LogDirLockedError if a directory is in use, NeedsRecoveryError if one was not shut down cleanly."""
         if dry_run:

@@ -155,7 +155,7 @@ class Rehearser:
         if found is None:
             return Rehearsal(found=None, deleted=stage.deleted, size_before=size, size_after=size)
         last_records = last_records_of_view(partition.view, self.disk, self.clock)
-        # Not found.total_size: like Kafka's, that counts the segment twice in which the dirty part begins.
+        # `found.total_size` is not used: as in Kafka, it counts the first segment of the dirty part twice.
         cleanable_size = sum(
             each.size for each in stage.segments if each.base_offset < found.first_uncleanable
         )

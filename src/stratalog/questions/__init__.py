@@ -6,7 +6,7 @@ formats       kcat's format strings
 groups        consumer groups, what they committed, how far they are behind
 internals     records of Kafka's internal topics, decoded
 lines         Arrow batches as lines of bytes, by a format or as JSON
-offsets       the offset of a time in each partition
+offsets       the offset for a time in each partition
 printing      `cat`: records as lines, from threads, in order; or as they come
 transactions  open and hanging transactions, transactional ids, producers
 

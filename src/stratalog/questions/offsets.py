@@ -1,4 +1,4 @@
-"""`offsets`: the offset of a time in each partition, as Kafka's kafka-get-offsets finds it at a broker.
+"""`offsets`: the offset for a time in each partition, as kafka-get-offsets finds it by asking a broker.
 
 `latest` is the end of the log. A broker gives its high watermark, which is the same once all replicas have
 the records.
@@ -100,7 +100,7 @@ class OffsetsReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsQuestion:
-    """A request: the offset of a time, or of a special value, in each of these partitions or in all."""
+    """A request: the offset for a time, or for a special value, in each of these partitions or in all."""
 
     directories: Sequence[str]
     names: Sequence[str] = ()

@@ -1,9 +1,9 @@
 """`transactions`: what the coordinator knows of each transactional id, and what is open in the logs.
 
 A transaction hangs if a log has it open and its coordinator does not: nobody will end it, and readers of
-committed records wait before it for ever. It is told as Kafka's `kafka-transactions find-hanging` tells it:
-no record of it for longer than the longest timeout, and no transactional id that has this partition in its
-transaction.
+committed records wait before it for ever. The rule is that of `kafka-transactions find-hanging`: the
+transaction had no record for longer than the longest timeout, and no transactional id has this partition in
+its transaction.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def set_base_offset(buffer: bytearray | memoryview, base_offset: int, position: 
 
 
 def set_last_offset(buffer: bytearray | memoryview, last_offset: int, position: int = 0) -> None:
-    """The same, from the other end. Kafka: DefaultRecordBatch.setLastOffset."""
+    """Give the batch its offsets, of which this is the last. Kafka: DefaultRecordBatch.setLastOffset."""
     delta = BatchHeader.unpack(buffer, position).last_offset_delta
     set_base_offset(buffer, last_offset - delta, position)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
-# What may hide or make a quote: then text is not told from names.
+# What may hide or make a quote: then text cannot be distinguished from names.
 _UNSURE = ("\\", "--", "/*", "$$")
 
 

@@ -27,7 +27,7 @@ ReadInto = Callable[[Bytes, int], int]
 """Fills a buffer with a file's bytes from a position on; returns how many were read."""
 
 CHUNK_SIZE = 1 << 20  # of a stream: fits into the CPU's second-level cache
-# Of a search: index entries are index.interval.bytes apart, by default 4096.
+# Sizes of the reads of a search: index entries are index.interval.bytes apart, by default 4096.
 _SMALLEST_READ, _FIRST_READ, _LARGEST_READ = 8 << 10, 64 << 10, 256 << 10
 _MANY_HEADERS = 4  # in one read: batches are small, so the next read may be larger
 

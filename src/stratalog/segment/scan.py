@@ -32,8 +32,9 @@ from stratalog.segment.time_index import NO_TIMESTAMP
 from stratalog.segment.time_index import to_entries as to_time_entries
 
 DEFAULT_INDEX_INTERVAL = 4096
-# Of a chunk. It is larger than the CPU's second-level cache, but after each chunk two readers compete for the
-# interpreter: with 1 MiB they scanned 5.9 GB/s of 280-byte batches, with 4 MiB 6.9, with 8 MiB 7.3.
+# The size of a chunk. It is larger than the CPU's second-level cache, but after each chunk two readers
+# compete for the interpreter: with 1 MiB they scanned 5.9 GB/s of 280-byte batches, with 4 MiB 6.9, with 8
+# MiB 7.3.
 SCAN_SIZE = 8 << 20
 _ENTRIES = 4096  # of each index, before they are copied; at least as many as rows of the table
 _BAD_MARKER = -1

@@ -43,8 +43,8 @@ def latest(
 ) -> DataFrame:
     """The newest record of each key of a partition, as after a compaction; the arguments are those of `read`.
 
-    A key whose newest record has no value is deleted, and is not there; with `tombstones` that record is.
-    Records without a key are left out. Keys are those of the bytes, whatever they are decoded to.
+    A key whose newest record has no value counts as deleted, and is left out; `tombstones` includes that
+    record. Records without a key are left out. Keys are compared as bytes, whatever they are decoded to.
     """
     from stratalog.spark.listening import Warner
 

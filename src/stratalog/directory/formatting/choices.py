@@ -67,13 +67,13 @@ _ONLY_BROKERS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions:
-    """What is decided by the caller; the cluster's id is made, and the node is 1, if nothing says otherwise.
+    """What the caller decides. By default the cluster's id is generated, and the node's id is 1.
 
-    `quorum` and `server` are what the server.properties says with which the broker will be started
+    `quorum` and `server` come from the server.properties that the broker will be started with
     (`from_properties`). Without them the metadata says that the controller listens at `controller`, which is
     CONTROLLER on localhost:9093 by default, as in the server.properties that Kafka ships. A broker starts if
-    that is wrong, but other nodes cannot join. `partitions` are numbers of partitions by topic, for topics of
-    which not all are in the directories. `topic_settings` is JSON: settings by topic.
+    that is wrong, but other nodes cannot join. `partitions` are numbers of partitions by topic, for topics
+    with partitions that are not in the directories. `topic_settings` is JSON: settings by topic.
     """
 
     cluster_id: str | None = None

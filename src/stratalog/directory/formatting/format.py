@@ -4,9 +4,9 @@
 2. All of them are locked, and looked at again. Logs of `open_log` that were closed are taken over, as any
    session would; a directory that was not shut down cleanly is refused.
 3. The ids are noted in each directory (`note.py`).
-4. Topic ids that are missing, the snapshot of the metadata, bootstrap.checkpoint, clean-shutdown files with
-   the epoch that the metadata has for the broker.
-5. meta.properties: that of the directory with the metadata last. A broker refuses to start before.
+4. These are written: missing topic ids, the snapshot of the metadata, bootstrap.checkpoint, clean-shutdown
+   files with the epoch that the metadata has for the broker.
+5. meta.properties is written, last in the directory with the metadata. A broker does not start before that.
 6. The notes are deleted.
 
 Logs are not changed, so the clean-shutdown files stay where they are until they are replaced. A run that is
@@ -317,7 +317,7 @@ class _Formatting:
 
 
 def _without_new_ids(result: FormatResult, *, keeps_cluster_id: bool) -> FormatResult:
-    """A plan without the ids that the run will make: they will be others."""
+    """The plan without the generated ids: the run will generate others."""
     return replace(
         result,
         cluster_id=result.cluster_id if keeps_cluster_id else None,

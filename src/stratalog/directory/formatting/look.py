@@ -1,8 +1,8 @@
-"""The topics and partitions that are in log directories, and what a cluster's metadata has to say of them.
+"""The topics and partitions that are in log directories, and what a cluster's metadata must say about them.
 
 A topic has one id in all directories: the one that its partitions have, or a new one. Its number of
-partitions is what the caller says, what the Spark sink has noted (`written_topics.py`), or the highest that
-is there; those that are in no directory are created by the broker.
+partitions is what the caller says, what the Spark sink has noted (`written_topics.py`), or follows from the
+highest partition that is there. The broker creates those that are in no directory.
 
 The leader epoch of a partition must not be lower than its log's: a broker appends with the epoch that the
 controller gives, and batches ascend by epoch.
@@ -154,7 +154,7 @@ def _partition(
 ) -> FormattedPartition:
     if found is None:
         return FormattedPartition(number, None, 0)
-    # As after a clean stop: it has taken the leader away, and given the partition a new epoch.
+    # As after a clean stop, which takes the leader away and gives the partition a new epoch.
     return FormattedPartition(number, parent_path(found.directory), latest_epoch(disk, clock, found) + 1)
 
 

@@ -86,7 +86,7 @@ def has_format_note(disk: DiskReader, directory: str) -> bool:
 
 
 def is_complete(disk: DiskReader, identity: Identity) -> bool:
-    """Whether everything is written but the removal of the notes."""
+    """Whether everything is done except the removal of the notes."""
     return disk.exists(join_path(identity.metadata_directory, META_PROPERTIES))
 
 

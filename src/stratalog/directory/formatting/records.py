@@ -82,7 +82,7 @@ class ClusterRecords:
         )
 
     def bootstrap(self, clock: Clock) -> bytes:
-        """The bytes of bootstrap.checkpoint: the features, without a time of their log."""
+        """The bytes of bootstrap.checkpoint: the features, with 0 for the time of the last record."""
         return build_kraft_snapshot(self._bootstrap, epoch=EPOCH, last_timestamp=0, clock=clock)
 
     def _features(self) -> Iterator[bytes]:
@@ -105,7 +105,7 @@ class ClusterRecords:
         )
 
     def _topic(self, topic: FormattedTopic) -> Iterator[bytes]:
-        assert topic.topic_id is not None, "only a plan is without"
+        assert topic.topic_id is not None, "only a plan has topics without an id"
         topic_id = topic_id_to_text(topic.topic_id)
         yield encode_metadata("TopicRecord", {"name": topic.name, "topicId": topic_id})
         for found in topic.partitions:

@@ -50,7 +50,7 @@ class DecodedColumns:
 
     @cached_property
     def to_read(self) -> tuple[str, ...]:
-        """The columns that are read from the log for these."""
+        """The columns to read from the log, from which the wanted ones are made."""
         sources = self._sources()
         places = () if self.on_omission is None or sources.keys().isdisjoint(self.names) else PLACE
         return tuple(dict.fromkeys([*(sources.get(name, name) for name in self.names), *places]))
@@ -61,7 +61,7 @@ class DecodedColumns:
         return [self._fields(name)[-2][0] for name in DECODED if not self._decoding(name).is_binary]
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of `to_read`, and maybe other columns, as these columns."""
+        """The wanted columns, made from a batch that has the columns `to_read` and perhaps others."""
         made: dict[str, pa.Array] = {}
         sources = self._sources()
         for name in dict.fromkeys(sources[name] for name in self.names if name in sources):
@@ -72,7 +72,7 @@ class DecodedColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of `to_read` as these columns."""
+        """The wanted columns, made from batches that have the columns `to_read`."""
         is_plain = self._sources().keys().isdisjoint(self.names)
         return iter(batches) if is_plain else map(self.rows, batches)
 

@@ -5,7 +5,7 @@
     _stratalog/run-000002/      a run that is not finished
         plan.json               its tasks, with the offsets of each
         task-00003.json         this task is done, and these are its files
-        omitted-*.json          what a task left out that Spark's writers write for
+        omitted-*.json          what a task left out, if Spark's writers write its rows
         staged/                 files, each in a folder of the attempt that wrote it
         commit.json             all tasks are done: which file goes where, and the ledger that follows
 

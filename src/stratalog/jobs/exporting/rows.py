@@ -58,7 +58,7 @@ class RowSettings:
 
     @cached_property
     def decoded(self) -> DecodedColumns:
-        """The columns of a file: those asked for, and beside a decoded one those of what is not decoded."""
+        """The columns of a file: those asked for, and for a decoded one also those of undecoded bytes."""
         parts = [
             [made for made, _ in self._decoding(name).fields(name)] if name in DECODED else [name]
             for name in self.columns

@@ -236,7 +236,7 @@ class Follower:
 
 
 def _omitted(loss: Loss) -> Omission:
-    """What a stream goes on without. Only deleted records at the start of a log can be counted."""
+    """What a stream leaves out after a loss. Only deleted records at the start of a log can be counted."""
     start, _ = loss.valid
     return Omission(
         topic=loss.topic_partition.topic,

@@ -127,7 +127,7 @@ def isolation_of(name: IsolationName) -> Isolation:
     """The isolation that a consumer's `isolation.level` of this name asks for."""
     try:
         return _ISOLATIONS[name]
-    except (KeyError, TypeError):  # a list, say, is not even looked for
+    except (KeyError, TypeError):  # TypeError: a name that cannot be hashed, such as a list
         raise UsageError(f"isolation {name!r}: it must be one of {', '.join(_ISOLATIONS)}.") from None
 
 

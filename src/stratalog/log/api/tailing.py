@@ -33,14 +33,14 @@ class AsyncStop(Protocol):
 
 
 class Wait(NamedTuple):
-    """How often to look for new records, and how long for nothing before giving up (None: forever)."""
+    """How often to look for new records, and when to give up if none come (None: never)."""
 
     poll_s: float
     timeout_ms: float | None
 
     @classmethod
     def of(cls, poll_ms: float, timeout_ms: float | None) -> Self:
-        """From the milliseconds that a caller gave; UsageError if they are none."""
+        """From the milliseconds that a caller gave; UsageError if these are not valid."""
         for name, value in (("poll_ms", poll_ms), ("timeout_ms", timeout_ms)):
             if value is None and name == "timeout_ms":
                 continue
@@ -56,7 +56,7 @@ class Wait(NamedTuple):
 
 
 class LogTail:
-    """Where somebody who follows a log is, and what came since."""
+    """A reader that follows a log: its position, and the records that came since."""
 
     def __init__(self, log: Log | LogView, position: int, level: Isolation) -> None:
         self._log, self._position, self._level = log, position, level

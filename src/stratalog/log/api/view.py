@@ -368,7 +368,7 @@ def _active(seen: Seen) -> SegmentReader | None:
 
 
 def _ending_at(seen: Seen, end: LogEnd) -> Seen:
-    """The same log if it does not end before damage, but after it."""
+    """The log up to `end`, if that is past the end of the look, because batches follow damage."""
     active = _active(seen)
     if active is None or end.offset <= seen.end.offset:
         return seen

@@ -59,7 +59,7 @@ class Sampled:
 
 
 class _Drawn(NamedTuple):
-    """A batch that was drawn `times` times; `can_discard` is the answer of its transaction."""
+    """A batch that was drawn `times` times; `can_discard`: aborted data, or a marker without data."""
 
     segment: SegmentReader
     position: int
@@ -75,8 +75,8 @@ def estimate_freed(ratios: Sequence[float], size: int) -> Sampled:
         return Sampled(size=size, freed=0, bound=size, draws_count=0)
     given = np.asarray(ratios, np.float64)
     pairs = given[: count // 2 * 2].reshape(-1, 2)
-    # One draw for each part: neighbours differ by their own spread and by the log's, so the error is not too
-    # small.
+    # There is one draw for each part, so neighbouring draws differ by chance and by the trend of the log: the
+    # error is not underestimated.
     error = math.sqrt(float(((pairs[:, 0] - pairs[:, 1]) ** 2).sum())) / count
     bound = min(1.0, 2 * error + UNSEEN / count)
     return Sampled(

@@ -64,7 +64,7 @@ class ProducerStateManager:
         self._verifications: dict[int, VerificationEntry] = {}
         self._clock = clock
         self._late_after_ms = transaction_max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
-        # Of the oldest open transaction: a single number, because it is read without the lock.
+        # The last time of the oldest open transaction. A single number, because it is read without the lock.
         self._oldest_txn_last_timestamp = -1
 
     @property

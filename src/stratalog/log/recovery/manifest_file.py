@@ -25,7 +25,8 @@ class ManifestFile:
         self._path = join_path(directory, MANIFEST)
         self._advice = advice  # for the user, if a line cannot be written
         self._lines: list[ManifestEntry] | None = None
-        # The same by origin, and all names: a whole log of 16,000 segments may be moved here.
+        # The lines by origin, and all names in use. Both make a look-up quick: a whole log of 16,000 segments
+        # may be moved here.
         self._by_source: dict[tuple[str, str, str], list[ManifestEntry]] = {}
         self._taken: set[str] = set()
 

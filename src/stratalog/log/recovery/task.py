@@ -180,7 +180,7 @@ def _bounded_index(scan: SegmentScan, max_size: int) -> bytes:
 
 
 def _bounded_times(scan: SegmentScan, max_size: int) -> bytes:
-    """The same for times; the last one, which is the largest, stays."""
+    """At most as many time entries as the index may have; the last, with the largest time, stays."""
     size, data = time_index.ENTRY_SIZE, scan.time_index
     room = max_size // size * size
     return data if len(data) <= room else data[: room - size] + data[-size:]

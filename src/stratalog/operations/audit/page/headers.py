@@ -12,7 +12,7 @@ from stratalog.records.walk import new_table, walk_batches
 
 _SIZES = dict(zip(BatchHeader._fields, (8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4), strict=True))
 assert sum(_SIZES.values()) == RECORD_BATCH_OVERHEAD
-# Of the old formats: where a field is, and its size.
+# The fields of the old formats: the position and size of each.
 _OLD = {"offset": (0, 8), "size": (8, 4), "crc": (12, 4), "magic": (16, 1), "attributes": (17, 1)}
 _OLD_TIMESTAMP = {"timestamp": (18, 8)}  # since magic 1
 _MAGIC_AT = 16
