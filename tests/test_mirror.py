@@ -53,6 +53,7 @@ SCENARIOS = {
     "log/test_truncate_crash.py": "power cuts at every step of a truncation",
     "manager/test_flush_crashes.py": "power cuts before the first checkpoint of a manager",
     "manager/test_manager_crashes.py": "power cuts at every step of a manager's life",
+    "manager/test_moving_beside.py": "moves beside who truncates, empties, deletes and appends",
     "manager/test_moving_crashes.py": "power cuts at every step of a move",
     "operations/audit/page/test_in_chromium.py": "the page of an audit in a real browser",
     "operations/erase/test_erasing_crashes.py": "a disk that fails or loses its power in an `erase`",

@@ -74,7 +74,6 @@ LAST_BATCH_OF_SEGMENTS = {
     "log/recovery/inventory.py",
     "log/recovery/salvage.py",
     "log/recovery/survey.py",
-    "manager/moving.py",
 }
 KNOW_LOGS = ("segment", "log", "directory", "manager", "operations", "jobs")
 # These can do both, and are given the reading half where they only read.

@@ -8,7 +8,7 @@ from stratalog.errors import OffsetOutOfRangeError, PolicyViolationError, UsageE
 from stratalog.limits import INT64_MAX
 from stratalog.log.log import Log
 from stratalog.log.marks import LogMarks
-from stratalog.log.offsets import OffsetMetadata
+from stratalog.log.offsets import Cuts, OffsetMetadata
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.reading import Isolation
@@ -79,13 +79,34 @@ def test_a_cut_leaves_a_mark_below_it() -> None:
     assert offsets(marks) == (0, 1, 1, 2)
 
 
-def test_the_lowest_end_is_told_once() -> None:
+def test_the_lowest_end_is_known_until_a_copy_has_followed_it() -> None:
     marks = marks_of()
     marks.cut_end(OffsetMetadata(1, 0, SIZE))
     marks.end = OffsetMetadata(3, 0, 3 * SIZE)
     marks.cut_end(OffsetMetadata(2, 0, 2 * SIZE))
 
-    assert [marks.take_lowest_end(), marks.take_lowest_end()] == [1, INT64_MAX]
+    assert marks.cuts == Cuts(2, 1)
+    marks.forget_cuts(marks.cuts)
+    assert marks.cuts == Cuts(2, INT64_MAX)
+
+
+def test_a_truncation_while_a_copy_follows_another_one_is_not_forgotten() -> None:
+    marks = marks_of()
+    marks.cut_end(OffsetMetadata(1, 0, SIZE))
+    seen = marks.cuts
+    marks.cut_end(OffsetMetadata(1, 0, SIZE))
+
+    marks.forget_cuts(seen)
+
+    assert marks.cuts == Cuts(2, 1)
+
+
+def test_an_emptied_log_has_nothing_left_of_what_was_copied_though_its_end_is_higher() -> None:
+    marks = marks_of()
+
+    marks.cut_end(OffsetMetadata(9, 9, 0), is_emptied=True)
+
+    assert marks.cuts == Cuts(1, 0)
 
 
 def test_a_new_segment_moves_the_place_of_the_end_and_not_its_offset() -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stratalog.errors import LogClosedError, LogMovedError, UsageError
+from stratalog.errors import LogClosedError, LogDeletedError, LogMovedError, UsageError
 from stratalog.files.names import TopicPartition
+from stratalog.log.reading import Isolation
+from stratalog.manager.copies import Copies
 from stratalog.manager.manager import LogManager
+from stratalog.manager.moving import catch_up
 from tests.log.model import read_all
 from tests.manager.compacting import CLEAN, RETENTION_MS, SET_SIZE, clean, compacted, copy_some, put, table
+from tests.manager.moved import PLACES, SINGLES, Story, cut_and_append
 from tests.manager.running import (
     ORDERS,
     Node,
@@ -294,3 +299,85 @@ def test_a_copy_on_its_way_to_another_directory_gives_way(tmp_path: Path) -> Non
         assert moved.directory == str(homes[2] / "orders-0")
         assert values(moved) == [b"a"]
         assert manager.get_log(TopicPartition("orders", 0), is_future=True) is None
+
+
+def test_a_log_that_was_cut_is_not_replaced_by_a_copy_of_what_it_was() -> None:
+    """A copy that is filled in steps, and is as long as the log again."""
+    story = Story()
+    story.append_each(*SINGLES)
+    copy = story.begin_copy()
+    catch_up(story.log, copy)
+    story.truncate_to(4)
+    story.append_each(b"E", b"F")
+
+    with pytest.raises(UsageError, match="from offset 4 on: the log was truncated"):
+        story.manager.replace_current_with_future_log(ORDERS)
+
+    copy.truncate_to(4)
+    copy.append_as_follower(story.log.read(4, 1 << 20, isolation=Isolation.LOG_END).records, leader_epoch=0)
+    story.judge(story.manager.replace_current_with_future_log(ORDERS))
+
+
+def moving_in_the_background(story: Story, patch: pytest.MonkeyPatch) -> tuple[threading.Event, Any, Any]:
+    """A move that waits in the middle; returns what lets it go on, its thread, and its outcomes."""
+    reached, opened, outcomes = threading.Event(), threading.Event(), []
+    fill = Copies.fill
+
+    def wait(copies: Copies, *args: Any) -> None:
+        if threading.current_thread() is first:
+            catch_up(*args)
+            reached.set()
+            assert opened.wait(PATIENCE_S)
+        fill(copies, *args)
+
+    def run() -> None:
+        try:
+            outcomes.append(story.move())
+        except LogDeletedError as error:
+            outcomes.append(error)
+
+    patch.setattr(Copies, "fill", wait)
+    first = threading.Thread(target=run)
+    first.start()
+    assert reached.wait(PATIENCE_S)
+    return opened, first, outcomes
+
+
+def test_a_move_to_another_directory_ends_the_one_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    story.append_each(*SINGLES)
+    opened, first, outcomes = moving_in_the_background(story, monkeypatch)
+    cut_and_append(story)
+    end = story.manager.async_delete
+
+    def deleted(*args: Any, **options: Any) -> object:
+        found = end(*args, **options)
+        opened.set()
+        return found
+
+    monkeypatch.setattr(story.manager, "async_delete", deleted)
+    moved = story.manager.move_log(ORDERS, PLACES[2])
+    first.join(PATIENCE_S)
+
+    assert [type(outcome) for outcome in outcomes] == [LogDeletedError]
+    assert moved.directory == f"{PLACES[2]}/{ORDERS}"
+    assert {record.offset: record.value for record in read_all(moved)} == story.expected
+
+
+def test_a_second_move_to_the_same_directory_waits_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    story.append_each(*SINGLES)
+    opened, first, outcomes = moving_in_the_background(story, monkeypatch)
+    cut_and_append(story)
+    filling = Copies.filling
+
+    def about_to_wait(copies: Copies, *args: Any) -> Any:
+        opened.set()
+        return filling(copies, *args)
+
+    monkeypatch.setattr(Copies, "filling", about_to_wait)
+    with pytest.raises(UsageError, match="a copy needs a log in another directory"):
+        story.move()
+    first.join(PATIENCE_S)
+
+    story.judge(outcomes[0])

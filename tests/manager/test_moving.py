@@ -15,6 +15,7 @@ from stratalog.manager.moving import agreement, catch_up
 from stratalog.records.control import ControlType
 from tests.log.model import append_marker, batch, produced, read_all
 from tests.manager.compacting import clean, compacted, copy_some, put
+from tests.manager.moved import SINGLES, Story
 from tests.manager.running import (
     MINUTE_MS,
     ORDERS,
@@ -217,3 +218,62 @@ def test_a_transaction_can_be_ended_after_a_move_though_its_first_records_are_de
         assert append_marker(moved, 7, ControlType.COMMIT) == 2
         moved.update_high_watermark(3)
         assert moved.last_stable_offset == 3
+
+
+def compared(story: Story, copy: Log) -> int:
+    offset = agreement(story.log, copy)
+    copy.truncate_to(offset)
+    return offset
+
+
+def test_a_batch_in_a_gap_of_the_copy_is_not_lost() -> None:
+    """The log was cut before the gap that compaction had left, and written again without a gap."""
+    story = Story()
+    story.append_each(b"a", b"b")
+    copy = story.begin_copy()
+    catch_up(story.log, copy)
+    late = batch(b"last", base_offset=4)
+    copy.append_as_follower(late, leader_epoch=0)
+    story.append(b"c", b"d")
+    story.append(b"last")
+
+    assert compared(story, copy) == 2
+
+    story.judge(story.move())
+
+
+def test_a_batch_in_a_gap_at_the_end_of_the_copy_is_not_lost() -> None:
+    story = Story()
+    story.append_each(b"a", b"b")
+    copy = story.begin_copy()
+    catch_up(story.log, copy)
+    copy.advance_to(5)
+    story.append_each(b"c", b"d", b"e", b"f")
+
+    assert compared(story, copy) == 2
+
+    story.judge(story.move())
+
+
+def test_a_gap_at_the_end_that_both_have_is_kept() -> None:
+    story = Story()
+    story.append_each(b"a", b"b")
+    story.log.advance_to(5)
+    copy = story.begin_copy()
+    catch_up(story.log, copy)
+    story.append(b"f")
+
+    assert agreement(story.log, copy) == copy.log_end_offset == 5
+
+
+def test_records_that_only_the_copy_has_deleted_are_copied_again() -> None:
+    """The node was killed when the log had not stored its new start yet, but the copy had."""
+    story = Story()
+    story.append_each(*SINGLES)
+    copy = story.begin_copy()
+    copy.truncate_fully_and_start_at(4)
+    catch_up(story.log, copy)
+
+    assert compared(story, copy) == 0
+
+    story.judge(story.move())

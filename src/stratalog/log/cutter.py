@@ -152,7 +152,7 @@ class Cutter:
             self.keep_start()
             segment = self._folder.create_segment(offset)
             self._segments.replace([segment])
-            self._marks.cut_end(OffsetMetadata(offset, segment.base_offset, 0))
+            self._marks.cut_end(OffsetMetadata(offset, segment.base_offset, 0), is_emptied=True)
             self._epochs.clear()
             self._producers.truncate_fully_and_start_at(offset)
             self._rebuild_producers(offset)

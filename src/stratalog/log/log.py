@@ -29,7 +29,7 @@ from stratalog.log.cutter import Cutter
 from stratalog.log.flusher import Flusher
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.new_records import to_offset
-from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
+from stratalog.log.offsets import Cuts, OffsetMetadata, OffsetSnapshot
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.parts import LogParts
 from stratalog.log.producers.append_info import TV_UNKNOWN
@@ -163,13 +163,16 @@ class Log:
         with self._guard.lock:
             return self._marks.increment_high_watermark(offset)
 
-    def take_lowest_end(self) -> int:
-        """The lowest offset that the log was truncated to since the last call; INT64_MAX if it was not.
-
-        A copy that reached further may have records that the log, though it is longer again, has removed.
-        """
+    @property
+    def cuts(self) -> Cuts:
+        """The truncations so far; a truncation that is under way is finished first."""
         with self._guard.lock:
-            return self._marks.take_lowest_end()
+            return self._marks.cuts
+
+    def forget_cuts(self, seen: Cuts) -> None:
+        """Called when a copy has followed these truncations."""
+        with self._guard.lock:
+            self._marks.forget_cuts(seen)
 
     # Append
 

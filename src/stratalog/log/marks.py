@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from stratalog.errors import OffsetOutOfRangeError, UsageError
-from stratalog.limits import INT64_MAX
-from stratalog.log.offsets import OffsetMetadata, OffsetSnapshot
+from stratalog.log.offsets import Cuts, OffsetMetadata, OffsetSnapshot
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.reading import read
 from stratalog.log.segments import LogSegments
@@ -32,10 +31,10 @@ class LogMarks:
 
     __slots__ = (
         "_is_following",
-        "_lowest_end",
         "_producers",
         "_published",
         "_segments",
+        "cuts",
         "end",
         "follows_end",
         "log_start_offset",
@@ -54,7 +53,7 @@ class LogMarks:
         self.end = end
         self.follows_end = self._is_following = follows_end
         self._segments, self._producers = segments.readers, producers
-        self._lowest_end = INT64_MAX  # after truncations since the last `take_lowest_end`
+        self.cuts = Cuts()
         high_watermark = end if follows_end else OffsetMetadata(log_start_offset)
         self._published: tuple[OffsetMetadata, OffsetMetadata | None] = (high_watermark, None)
         self.update_first_unstable()
@@ -93,17 +92,20 @@ class LogMarks:
         self.set_high_watermark(self.end if offset == self.end.offset else OffsetMetadata(offset))
         return True
 
-    def take_lowest_end(self) -> int:
-        """The lowest offset that the log was truncated to since the last call; INT64_MAX if it was not."""
-        lowest, self._lowest_end = self._lowest_end, INT64_MAX
-        return lowest
+    def cut_end(self, end: OffsetMetadata, *, is_emptied: bool = False) -> None:
+        """Move the end back, and with it every mark that would be above it.
 
-    def cut_end(self, end: OffsetMetadata) -> None:
-        """Move the end back, and with it every mark that would be above it."""
+        If the log was emptied, its new end may also be above the old one.
+        """
         self.end = end
-        self._lowest_end = min(self._lowest_end, end.offset)
+        self.cuts = Cuts(self.cuts.cuts_count + 1, 0 if is_emptied else min(self.cuts.lowest_end, end.offset))
         if self.high_watermark.offset >= end.offset:
             self.set_high_watermark(end)
+
+    def forget_cuts(self, seen: Cuts) -> None:
+        """Called when a copy has followed these truncations; if there was another one since, all are kept."""
+        if self.cuts == seen:
+            self.cuts = Cuts(seen.cuts_count)
 
     def follow_end(self) -> None:
         """Called when the end and the producers are updated: the high watermark may follow the end."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stratalog.limits import INT64_MAX
+
 UNKNOWN = -1
 
 
@@ -26,3 +28,14 @@ class OffsetSnapshot(NamedTuple):
     last_stable_offset: OffsetMetadata
     high_watermark: OffsetMetadata
     log_end_offset: OffsetMetadata
+
+
+class Cuts(NamedTuple):
+    """The truncations of a log: how many so far, and the lowest end since a copy last followed them.
+
+    A copy that reaches further than `lowest_end` may have records that the log, though it is longer again,
+    has removed. It is 0 after the log was emptied, and INT64_MAX if there is nothing to follow.
+    """
+
+    cuts_count: int = 0
+    lowest_end: int = INT64_MAX

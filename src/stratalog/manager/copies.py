@@ -3,7 +3,8 @@
 Cleaning of a log is paused from before its copy is begun until the copy is gone. A copy that was filled
 partly before and partly after a cleaning could have a record without the tombstone that deletes it. A copy
 that another run has begun is *unproven*: the log may have been compacted or cut since, by a broker or by
-`stratalog compact`, so its batches are compared before it replaces the log.
+`stratalog compact`, so its batches are compared before it replaces the log. If a log is truncated while it is
+copied, the copy is truncated too: by the thread that fills it, and not later than at the swap.
 
 Kafka: ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog, abortAndPauseCleaning in
 ReplicaManager
@@ -11,6 +12,9 @@ ReplicaManager
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from stratalog.directory.pending_move import PendingMove, forget_move, note_move
@@ -37,12 +41,16 @@ class Copies:
         self._homes = homes
         self._moving: set[TopicPartition] = set()
         self._unproven: set[TopicPartition] = set()
+        self._fillers: dict[TopicPartition, threading.Lock] = {}
 
     def begin(self, topic_partition: TopicPartition) -> None:
         """Pause the cleaning of a log before its copy is begun."""
         if topic_partition not in self._moving:
             self._cleaner.abort_and_pause(topic_partition)
             self._moving.add(topic_partition)
+            source = self._logs.current.get(topic_partition)
+            if source is not None:
+                source.forget_cuts(source.cuts)  # a copy that is only begun has no record that was cut off
 
     def go_on(self) -> None:
         """Continue the copies that another run has begun."""
@@ -56,6 +64,15 @@ class Copies:
         self._moving -= done
         self._unproven -= done
         self._cleaner.resume(done)
+
+    @contextmanager
+    def filling(self, topic_partition: TopicPartition) -> Iterator[None]:
+        """Let one thread at a time move a log; called without the manager's lock.
+
+        Two that fill the same copy would each see only a part of the truncations.
+        """
+        with self._fillers.setdefault(topic_partition, threading.Lock()):
+            yield
 
     def fill(self, source: Log, copy: Log) -> None:
         """Copy nearly all of a log while it is in use; the rest is copied while appends wait."""
@@ -73,7 +90,7 @@ class Copies:
         with source.holding_changes():
             if copy.log_end_offset != source.log_end_offset:
                 raise no_copy(key)
-            if key in self._unproven:
+            if key in self._unproven or source.cuts.lowest_end < copy.log_end_offset:
                 _check_same(source, copy)
             try:
                 do.act_in(home, lambda: take_marks_of(copy, source))
@@ -99,11 +116,11 @@ def no_copy(topic_partition: TopicPartition) -> UsageError:
 
 
 def _check_same(source: Log, copy: Log) -> None:
-    """UsageError if a copy that another run has begun does not have exactly the log's batches."""
+    """UsageError if a copy does not have exactly the log's batches."""
     offset = agreement(source, copy)
     if offset < copy.log_end_offset:
         raise UsageError(
-            f"{copy.directory} differs from {source.directory} from offset {offset} on: the copy was begun "
-            "before the last start, and the log has changed since. Truncate the copy to that offset, and "
-            "fill it again."
+            f"{copy.directory} differs from {source.directory} from offset {offset} on: the log was "
+            "truncated or compacted after that was copied. Truncate the copy to that offset, and fill it "
+            "again."
         )

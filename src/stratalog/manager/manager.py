@@ -385,24 +385,30 @@ class LogManager:
         """Move a log to another directory: copied while it is in use, then swapped. Returns the new one.
 
         The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
-        flushing it after the swap raises a LogMovedError.
+        flushing it after the swap raises a LogMovedError. A move of the same log by another thread is waited
+        for; if it goes to another directory, it ends with a LogDeletedError.
         """
-        topic_partition = TopicPartition.of(topic_partition)
+        key = TopicPartition.of(topic_partition)
         self._life.check_opener()
-        source = self.get_log(topic_partition)
-        if source is None:
-            raise UsageError(f"this log manager has no log of {topic_partition}.")
-        topic_id = topic_id_of(self._opening.disk, source.directory)
+        self._give_way(key, directory)
+        with self._copies.filling(key):
+            source = self._give_way(key, directory)
+            topic_id = topic_id_of(self._opening.disk, source.directory)
+            copy = self.get_or_create_log(key, topic_id=topic_id, is_future=True, directory=directory)
+            self._copies.fill(source, copy)
+            with self._life.lock, source.holding_changes(), copy.holding_changes():
+                catch_up(source, copy)
+                return self.replace_current_with_future_log(key)
+
+    def _give_way(self, key: TopicPartition, directory: Path) -> ManagedLog:
+        """Delete a copy that was meant for another directory, as Kafka does; returns the log itself."""
         with self._life.lock:
-            other = self.get_log(topic_partition, is_future=True)
+            source, other = self.get_log(key), self.get_log(key, is_future=True)
+            if source is None:
+                raise UsageError(f"this log manager has no log of {key}.")
             if other is not None and home_of(other) != self._placement.directory(directory).path:
-                # as Kafka does: the copy was meant for another directory
-                self.async_delete(topic_partition, is_future=True)
-        copy = self.get_or_create_log(topic_partition, topic_id=topic_id, is_future=True, directory=directory)
-        self._copies.fill(source, copy)
-        with self._life.lock, source.holding_changes():
-            catch_up(source, copy)
-            return self.replace_current_with_future_log(topic_partition)
+                self.async_delete(key, is_future=True)
+            return source
 
     # Checkpoints and failures
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stratalog.errors import OffsetOutOfRangeError, UnexpectedAppendOffsetError
+from stratalog.errors import StratalogError, UnexpectedAppendOffsetError
 from stratalog.files.paths import join_path
 from stratalog.limits import INT32_MAX
 from stratalog.log.log import Log
+from stratalog.log.offsets import Cuts
 from stratalog.log.reading import Isolation
 from stratalog.manager.registry import home_of
 from stratalog.records.kernels.memory import byte_array
@@ -23,23 +24,50 @@ _ANY_EPOCH = INT32_MAX  # accepts batches of all leaders: the source log has che
 def catch_up(source: Log, copy: Log) -> int:
     """Append to the copy the batches that it lacks, byte for byte; returns how many bytes.
 
-    A copy that ends before the log begins, or has records that were cut off the log, is corrected first.
+    The log may be changed meanwhile. What is appended to it from now on may be left for the next call, so
+    that this ends. Each round first takes back what was cut off the log since: only then is the end of the
+    copy also the end of a batch of the log, or of a gap.
     """
-    copy.truncate_to(min(source.take_lowest_end(), source.log_end_offset))
-    done = 0
-    while copy.log_end_offset < source.log_end_offset:
-        if copy.log_end_offset < source.log_start_offset:
-            copy.truncate_fully_and_start_at(source.log_start_offset)
+    done, target = 0, source.log_end_offset
+    while True:
+        cuts = source.cuts
+        _follow_cuts(source, copy, cuts)
         end = source.log_end_offset
-        try:
-            records = source.read(copy.log_end_offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records
-        except OffsetOutOfRangeError:
-            continue  # deleted or cut off since the marks were read
-        if not records:
+        if copy.log_end_offset >= min(target, end):
+            return done
+        size = min(_CHUNK_SIZE, copy.config.segment_size)  # which may be smaller now than the log's segments
+        records = _read(source, copy.log_end_offset, size, cuts)
+        if records:
+            done += _append(copy, records)
+        elif records is not None:
             copy.advance_to(end)  # compaction has left no records up to there
-            continue
-        done += _append(copy, records)
-    return done
+
+
+def _follow_cuts(source: Log, copy: Log, cuts: Cuts) -> None:
+    """Remove from the copy what the log has lost at its end and at its start."""
+    end = min(cuts.lowest_end, source.log_end_offset)
+    if end < copy.log_end_offset:
+        copy.truncate_to(end)
+    source.forget_cuts(cuts)  # not earlier: a move that is interrupted above still knows them
+    start = source.log_start_offset
+    first = max(start, source.segments.first.base_offset)  # an emptied log may start below its first segment
+    if copy.log_end_offset < first:
+        copy.truncate_fully_and_start_at(first, start)
+
+
+def _read(source: Log, offset: int, size: int, cuts: Cuts) -> bytes | None:
+    """Batches of the log; None if it was cut since, or has lost this offset.
+
+    Reads take no lock: during a truncation and an append, a read may return bytes from before and after, or
+    find no batch at all.
+    """
+    try:
+        records = source.read(offset, size, isolation=Isolation.LOG_END).records
+    except StratalogError:
+        if source.cuts.cuts_count == cuts.cuts_count and source.log_start_offset <= offset:
+            raise
+        return None
+    return records if source.cuts.cuts_count == cuts.cuts_count else None
 
 
 def _append(copy: Log, records: bytes) -> int:
@@ -55,34 +83,46 @@ def _append(copy: Log, records: bytes) -> int:
 
 
 def agreement(source: Log, copy: Log) -> int:
-    """The offset up to which the copy has exactly the log's batches; the copy's end if all are equal."""
+    """The offset up to which the copy has exactly the log's batches; the copy's end if all are equal.
+
+    It is the end of the last equal batch: after that, either log may have a batch where the other has a gap.
+    """
     offset = 0
     while True:
         # Asked in each round: records may be deleted or truncated meanwhile.
-        offset = max(offset, source.log_start_offset, copy.log_start_offset)
+        cuts, start = source.cuts, source.log_start_offset
+        if copy.log_start_offset > start:
+            return start  # records were deleted in the copy, and the log was killed before it lost them
+        offset = max(offset, start)
         end = min(source.log_end_offset, copy.log_end_offset)
         if offset >= end:
             return end
         ours = byte_array(copy.read(offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records)
-        try:
-            theirs = byte_array(source.read(offset, _CHUNK_SIZE, isolation=Isolation.LOG_END).records)
-        except OffsetOutOfRangeError:
+        found = _read(source, offset, _CHUNK_SIZE, cuts)
+        if found is None:
             continue
-        headers = walk_batches(ours[: len(theirs)], check_crc=False).headers
-        if not len(headers):
-            return offset if len(ours) else end
-        for row in headers:
+        theirs = byte_array(found)
+        headers = walk_batches(ours, check_crc=False).headers
+        others = walk_batches(theirs, check_crc=False).headers
+        if not len(headers) or not len(others):
+            # One of them has no more batches. The other one may continue, but only after their common end.
+            is_equal = all(int(row["base_offset"]) >= end for row in (*headers, *others))
+            return end if is_equal else offset
+        for row, _ in zip(headers, others, strict=False):
             start, stop = int(row["position"]), int(row["position"] + row["size"])
             if not np.array_equal(ours[start:stop], theirs[start:stop]):
-                return max(offset, int(row["base_offset"]))
-        offset = int(headers[-1]["last_offset"]) + 1
+                return offset
+            offset = int(row["last_offset"]) + 1
 
 
 def take_marks_of(copy: Log, source: Log) -> None:
     """Flush the copy to the device, and give it the marks of the log it replaces."""
-    copy.update_high_watermark(source.high_watermark)
-    if source.log_start_offset > copy.log_start_offset:
-        copy.increment_log_start_offset(source.log_start_offset)
+    start, high_watermark = source.log_start_offset, source.high_watermark
+    if start > copy.log_start_offset:
+        # A start is not raised above the high watermark, though that is below it where both are in one batch.
+        copy.update_high_watermark(max(start, high_watermark))
+        copy.increment_log_start_offset(start)
+    copy.update_high_watermark(high_watermark)
     copy.take_over_producers(source)
     copy.flush(force=True)
 
