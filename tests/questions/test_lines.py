@@ -10,7 +10,7 @@ import pytest
 
 from stratalog.questions.formats import parse_format
 from stratalog.questions.lines import JSON_COLUMNS, Style, bytes_of, printed
-from stratalog.records.columns import TYPES
+from stratalog.records.arrays import TYPES
 
 ROWS: list[dict[str, Any]] = [
     {"key": b"k", "value": b"v\n1", "headers": [{"key": "a", "value": b"1"}, {"key": "n", "value": None}]},

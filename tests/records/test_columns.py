@@ -22,7 +22,6 @@ from stratalog.records.batch import write_crc
 from stratalog.records.build import BatchOptions, Record, build_batch, build_batches
 from stratalog.records.columns import (
     ALL_COLUMNS,
-    HEADERS_TYPE,
     KAFKA_COLUMNS,
     ColumnReader,
     arrow_schema,
@@ -32,7 +31,6 @@ from stratalog.records.compression import Codec
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.walk import WalkStop
-from tests import naive
 from tests.records import golden
 from tests.records.strategies import Encoded, damaged, logs
 
@@ -146,52 +144,6 @@ def test_damage_raises_our_errors_only_and_makes_no_rows(log: Encoded, draw: st.
     assert rows <= len(log.records)
 
 
-def test_what_only_the_log_knows_comes_on_request() -> None:
-    options = BatchOptions(
-        codec=Codec.ZSTD,
-        log_append_time=77,
-        partition_leader_epoch=4,
-        producer_id=5,
-        producer_epoch=6,
-        base_sequence=2**31 - 1,
-        is_transactional=True,
-    )
-    data = golden.TWO_RECORDS + build_batch([Record(7, 1), Record(9, 2)], options)
-
-    (part,) = read_columns(data, columns=ALL_COLUMNS, topic="t", partition=3, start_offset=7)
-
-    assert part.select([*ALL_COLUMNS[2:5], *ALL_COLUMNS[6:]]).to_pylist() == [
-        {
-            "topic": "t",
-            "partition": 3,
-            "offset": offset,
-            "timestampType": 1,
-            "headers": None,
-            "leaderEpoch": 4,
-            "producerId": 5,
-            "producerEpoch": 6,
-            "sequence": sequence,
-            "isTransactional": True,
-            "isControl": False,
-            "codec": "zstd",
-            "position": len(golden.TWO_RECORDS),
-        }
-        for offset, sequence in [(7, 2**31 - 1), (9, 1)]
-    ]
-
-
-def test_old_messages_have_no_producer_and_v0_no_timestamp_type() -> None:
-    data = golden.V0_MESSAGE + golden.V1_MESSAGE
-
-    (part,) = read_columns(data, columns=ALL_COLUMNS)
-
-    columns = ["timestampType", "leaderEpoch", "producerId", "producerEpoch", "sequence", "isControl"]
-    assert [list(row.values()) for row in part.select(columns).to_pylist()] == [
-        [-1, -1, -1, -1, -1, False],
-        [0, -1, -1, -1, -1, False],
-    ]
-
-
 def test_the_order_asked_for_is_the_order_given() -> None:
     (part,) = read_columns(golden.TWO_RECORDS, columns=["value", "offset", "key"])
 
@@ -208,34 +160,6 @@ def test_values_that_are_not_asked_for_are_not_copied() -> None:
 
     assert offsets_of(parts) == [0, 1, 2, 3]
     assert grown < 1 << 16
-
-
-def test_a_header_without_headers_is_null_and_an_empty_value_is_not() -> None:
-    data = build_batch([Record(0), Record(1, 0, b"", b"", (("h", None), ("h", b"")))])
-
-    (part,) = read_columns(data, columns=["key", "value", "headers"])
-
-    assert part.to_pylist() == [
-        {"key": None, "value": None, "headers": None},
-        {"key": b"", "value": b"", "headers": [{"key": "h", "value": None}, {"key": "h", "value": b""}]},
-    ]
-
-
-def test_header_keys_that_are_no_utf8_are_replaced_and_the_others_are_not() -> None:
-    inside = naive.Record(0, 0, None, b"v", ((b"\xc3(", b"x"), ("ü".encode(), b"y")))
-
-    (part,) = read_columns(naive.encode_batch([inside]), columns=["headers"])
-
-    part.validate(full=True)
-    assert [pair["key"] for pair in part.column("headers")[0].as_py()] == ["\ufffd(", "ü"]
-
-
-def test_header_keys_that_are_encoded_surrogates_become_what_java_makes_of_them() -> None:
-    inside = naive.Record(0, 0, None, b"v", ((b"\xed\xa0\x80", b"x"),))
-
-    (part,) = read_columns(naive.encode_batch([inside]), columns=["headers"])
-
-    assert [pair["key"] for pair in part.column("headers")[0].as_py()] == ["\ufffd"]
 
 
 def test_control_records_come_only_when_asked_for() -> None:
@@ -416,10 +340,6 @@ def test_a_reader_without_the_check_reads_a_batch_with_a_wrong_crc() -> None:
     data[17] ^= 0xFF
 
     assert offsets_of(read_columns(data, columns=["offset"], check_crc=False)) == [0, 1]
-
-
-def test_the_type_of_headers_has_a_name() -> None:
-    assert arrow_schema(["headers"]).field("headers").type == HEADERS_TYPE
 
 
 def test_a_reader_that_is_begun_again_refuses_to_go_on_with_what_it_left() -> None:

@@ -1,5 +1,6 @@
 """What is inside a .log: batches, records, codecs, columns. Buffers in, values out.
 
+arrays           decoded rows to Arrow arrays, column by column
 avro/            Avro values to Arrow, by the schemas of writer and reader
 batch            the header of a v2 batch, byte by byte
 build            records or Arrow columns to batches

@@ -13,7 +13,7 @@ from stratalog.jobs.decoding.asked import DECODED
 from stratalog.jobs.decoding.decoding import Decoding
 from stratalog.jobs.decoding.finding import Decodings
 from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission
-from stratalog.records.columns import TYPES
+from stratalog.records.arrays import TYPES
 
 PLACE = ("topic", "partition", "offset")
 

@@ -22,7 +22,7 @@ from stratalog.jobs.reading.omissions import OnOmission, ignore_omission
 from stratalog.jobs.reading.options import KAFKA_COLUMNS, ReadOptions
 from stratalog.jobs.reading.read import read_task
 from stratalog.jobs.reading.split import ReadTask
-from stratalog.records.columns import TYPES
+from stratalog.records.arrays import TYPES
 
 MICROS_OF_A_DAY = 86_400_000_000
 # How Hive, Spark and Arrow write a null for a column that is in the path.

@@ -1,0 +1,237 @@
+"""Decoded rows to Arrow arrays: one function for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stratalog.limits import INT32_MAX
+from stratalog.records.batch import Attributes
+from stratalog.records.compression import CODEC_MASK, Codec
+from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels.decode import RecordTable
+from stratalog.records.kernels.gather import (
+    KEY,
+    VALUE,
+    gather,
+    gather_both,
+    gather_headers,
+    gather_micros,
+    gather_offsets,
+)
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.utf8 import decode_text
+
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+    # Fields of the record's batch, and the record's place in it.
+    "leaderEpoch": pa.int32(),
+    "producerId": pa.int64(),
+    "producerEpoch": pa.int16(),
+    "sequence": pa.int32(),
+    "isTransactional": pa.bool_(),
+    "isControl": pa.bool_(),
+    "codec": pa.string(),
+    "position": pa.int64(),
+}
+
+
+class RowChunk:
+    """Decoded rows that become one Arrow batch, the data they point into, and the sizes of its buffers."""
+
+    __slots__ = ("_index", "_pair", "batches", "data", "rows", "sums")
+
+    def __init__(self, data: Bytes, rows: RecordTable, batches: BatchTable, *, both: bool) -> None:
+        self.data = data
+        self.rows = rows
+        self.batches = batches
+        self.sums = decoding.sums(rows)
+        self._pair = _both(self) if both else None
+        self._index: NDArray[np.int32] | None = None
+
+    def binary(self, which: int) -> pa.Array:
+        """The column of keys or of values."""
+        return _binary(self, which, self.sums[which]) if self._pair is None else self._pair[which]
+
+    def of_batch(self, column: NDArray[Any]) -> NDArray[Any]:
+        """For each row the entry of its batch. Rows come in the order of their batches."""
+        first, last = int(self.rows["batch"][0]), int(self.rows["batch"][-1])
+        part = column[first : last + 1]
+        if (part == part[0]).all():  # as most fields are the same in all batches of a producer
+            return np.full(len(self.rows), part[0], column.dtype)
+        if self._index is None:
+            self._index = np.ascontiguousarray(self.rows["batch"]) - np.int32(first)
+        taken: NDArray[Any] = np.ascontiguousarray(part)[self._index]
+        return taken
+
+
+Maker = Callable[[RowChunk], pa.Array]
+
+
+def _key(chunk: RowChunk) -> pa.Array:
+    return chunk.binary(KEY)
+
+
+def _value(chunk: RowChunk) -> pa.Array:
+    return chunk.binary(VALUE)
+
+
+def _both(chunk: RowChunk) -> tuple[pa.Array, pa.Array] | None:
+    """Keys and values in one pass; None if one of them is null."""
+    count = len(chunk.rows)
+    key_ends, keys = _Out(4 * (count + 1)), _Out(chunk.sums[KEY])
+    value_ends, values = _Out(4 * (count + 1)), _Out(chunk.sums[VALUE])
+    ends = key_ends.array.view(np.int32), value_ends.array.view(np.int32)
+    if not gather_both(chunk.data, chunk.rows, ends[KEY], keys.array, ends[VALUE], values.array):
+        return None
+    return (
+        pa.Array.from_buffers(TYPES["key"], count, [None, key_ends.buffer, keys.buffer], 0),
+        pa.Array.from_buffers(TYPES["value"], count, [None, value_ends.buffer, values.buffer], 0),
+    )
+
+
+def _binary(chunk: RowChunk, which: int, size: int) -> pa.Array:
+    count = len(chunk.rows)
+    ends, out, validity = _Out(4 * (count + 1)), _Out(size), _Out(-(-count // 8))
+    nulls = gather(chunk.data, chunk.rows, which, ends.array.view(np.int32), out.array, validity.array)
+    buffers = [validity.buffer if nulls else None, ends.buffer, out.buffer]
+    return pa.Array.from_buffers(TYPES["value"], count, buffers, nulls)
+
+
+def _offset(chunk: RowChunk) -> pa.Array:
+    out = _Out(8 * len(chunk.rows))
+    gather_offsets(chunk.rows, out.array.view(np.int64))
+    return pa.Array.from_buffers(TYPES["offset"], len(chunk.rows), [None, out.buffer], 0)
+
+
+def _timestamp(chunk: RowChunk) -> pa.Array:
+    out = _Out(8 * len(chunk.rows))
+    gather_micros(chunk.rows, out.array.view(np.int64))
+    return pa.Array.from_buffers(TYPES["timestamp"], len(chunk.rows), [None, out.buffer], 0)
+
+
+def _timestamp_type(chunk: RowChunk) -> pa.Array:
+    bits = (chunk.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
+    types = np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)
+    if (types == types[0]).all():
+        return _same(len(chunk.rows), int(types[0]), TYPES["timestampType"])
+    return pa.array(chunk.of_batch(types))
+
+
+def _same(count: int, value: int | None, arrow_type: pa.DataType) -> pa.Array:
+    """`count` times the same value, without filling memory for it each time."""
+    return _repeated(1 << count.bit_length(), value, arrow_type).slice(0, count)
+
+
+@lru_cache(maxsize=64)
+def _repeated(count: int, value: int | None, arrow_type: pa.DataType) -> pa.Array:
+    return (
+        pa.repeat(pa.scalar(value, arrow_type), count) if value is not None else pa.nulls(count, arrow_type)
+    )
+
+
+def _headers(chunk: RowChunk) -> pa.Array:
+    rows, (_, _, count, size) = len(chunk.rows), chunk.sums
+    if not count:
+        return _same(rows, None, HEADERS_TYPE)
+    ends, key_ends, value_ends = _Out(4 * (rows + 1)), _Out(4 * (count + 1)), _Out(4 * (count + 1))
+    validity, value_validity = _Out(-(-rows // 8)), _Out(-(-count // 8))
+    keys, values = _Out(size), _Out(size)
+    bare, nulls, ascii_keys = gather_headers(
+        chunk.data,
+        chunk.rows,
+        ends.array.view(np.int32),
+        validity.array,
+        key_ends.array.view(np.int32),
+        keys.array,
+        value_ends.array.view(np.int32),
+        values.array,
+        value_validity.array,
+    )
+    key_column = pa.Array.from_buffers(pa.binary(), count, [None, key_ends.buffer, keys.buffer], 0)
+    if ascii_keys:
+        key_column = key_column.view(pa.string())
+    else:  # Java replaces bytes that are not UTF-8, and an Arrow string must be UTF-8
+        key_column = pa.array([decode_text(key) for key in key_column.to_pylist()], pa.string())
+    value_buffers = [value_validity.buffer if nulls else None, value_ends.buffer, values.buffer]
+    value_column = pa.Array.from_buffers(pa.binary(), count, value_buffers, nulls)
+    pairs = pa.StructArray.from_arrays([key_column, value_column], fields=list(HEADERS_TYPE.value_type))
+    list_buffers = [validity.buffer if bare else None, ends.buffer]
+    return pa.Array.from_buffers(HEADERS_TYPE, rows, list_buffers, bare, children=[pairs])
+
+
+def _of_batch(field: str) -> Maker:
+    return lambda chunk: pa.array(chunk.of_batch(chunk.batches[field]))
+
+
+def _flag(bit: Attributes) -> Maker:
+    def make(chunk: RowChunk) -> pa.Array:
+        return pa.array(
+            chunk.of_batch((chunk.batches["attributes"] & bit != 0) & (chunk.batches["magic"] == 2))
+        )
+
+    return make
+
+
+def _sequence(chunk: RowChunk) -> pa.Array:
+    base = chunk.of_batch(chunk.batches["base_sequence"]).astype(np.int64)
+    sequence = (base + chunk.rows["offset"] - chunk.of_batch(chunk.batches["base_offset"])) & INT32_MAX
+    return pa.array(np.where(base < 0, -1, sequence).astype(np.int32))
+
+
+@cache
+def _codec_names() -> pa.Array:
+    """Made at its first use: the first `pa.array` imports pandas, which takes longer than opening a log."""
+    return pa.array([codec.kafka_name for codec in Codec], pa.string())
+
+
+def _codec(chunk: RowChunk) -> pa.Array:
+    codecs = chunk.of_batch(chunk.batches["attributes"] & CODEC_MASK)
+    if (codecs == codecs[0]).all():
+        return pa.repeat(_codec_names()[int(codecs[0])], len(codecs))
+    return _codec_names().take(pa.array(codecs))
+
+
+MAKERS: dict[str, Maker] = {
+    "key": _key,
+    "value": _value,
+    "offset": _offset,
+    "timestamp": _timestamp,
+    "timestampType": _timestamp_type,
+    "headers": _headers,
+    "leaderEpoch": _of_batch("partition_leader_epoch"),
+    "producerId": _of_batch("producer_id"),
+    "producerEpoch": _of_batch("producer_epoch"),
+    "sequence": _sequence,
+    "isTransactional": _flag(Attributes.TRANSACTIONAL),
+    "isControl": _flag(Attributes.CONTROL),
+    "codec": _codec,
+    "position": _of_batch("position"),
+}
+
+
+class _Out:
+    """A buffer from Arrow's pool, which keeps its memory mapped, and the array that a kernel fills."""
+
+    __slots__ = ("array", "buffer")
+
+    def __init__(self, size: int) -> None:
+        self.buffer = pa.allocate_buffer(size)
+        self.array: NDArray[np.uint8] = np.frombuffer(self.buffer, np.uint8) if size else _NOTHING
+
+
+_NOTHING = np.empty(0, np.uint8)
