@@ -27,7 +27,7 @@ from stratalog.records.internal import control_contents, decode_control, decode_
 from stratalog.records.internal_topics import INTERNAL_TOPICS
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import walk as walking
-from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers
+from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers, gather_plain
 from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.reader import RecordBatch, read_batches
 from stratalog.records.unpack import PROBLEMS, next_run
@@ -211,6 +211,16 @@ class Readers:
             ends = arena.empty(4 * (count + 1)).view(np.int32)
             gather(data, rows, which, ends, arena.empty(size), arena.empty(-(-count // 8)))
             assert ends[-1] == size
+        gather_plain(
+            data,
+            rows,
+            arena.empty(4 * (count + 1)).view(np.int32),
+            arena.empty(key_bytes),
+            arena.empty(4 * (count + 1)).view(np.int32),
+            arena.empty(value_bytes),
+            arena.empty(8 * count).view(np.int64),
+            arena.empty(8 * count).view(np.int64),
+        )
         gather_headers(
             data,
             rows,

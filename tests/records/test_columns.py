@@ -23,6 +23,7 @@ from stratalog.records.build import BatchOptions, Record, build_batch, build_bat
 from stratalog.records.columns import (
     ALL_COLUMNS,
     KAFKA_COLUMNS,
+    ColumnMemory,
     ColumnReader,
     arrow_schema,
     read_columns,
@@ -363,3 +364,35 @@ def test_only_the_rows_that_are_picked_are_there(log: Encoded, every: int) -> No
 
     assert records_of(parts) == edged([each for each in log.records if each.offset % every == 0])
     assert all(part.num_rows for part in parts)
+
+
+@given(logs(), logs())
+def test_a_reader_in_the_memory_of_another_reads_the_same(first: Encoded, second: Encoded) -> None:
+    memory = ColumnMemory()
+    for log, topic, rows in ((first, "one", 3), (second, "two", 100), (first, "one", 7)):
+        shared = ColumnReader(columns=ALL_COLUMNS, topic=topic, partition=rows, max_rows=rows, memory=memory)
+        alone = ColumnReader(columns=ALL_COLUMNS, topic=topic, partition=rows, max_rows=rows)
+
+        assert list(shared.read(log.data)) == list(alone.read(log.data))
+        assert all(set(part.column("topic").to_pylist()) == {topic} for part in shared.read(log.data))
+
+
+def test_two_readers_at_once_in_the_same_memory_are_refused() -> None:
+    memory = ColumnMemory()
+    first = ColumnReader(columns=["offset"], max_rows=2, memory=memory).read(batch_of(range(10)))
+    next(first)
+    next(ColumnReader(columns=["offset"], memory=memory).read(batch_of(range(3))))
+
+    with pytest.raises(UsageError, match="the same memory"):
+        next(first)
+
+
+@given(logs())
+def test_columns_that_are_copied_together_are_those_that_are_copied_alone(log: Encoded) -> None:
+    columns = ("key", "value", "offset", "timestamp")
+
+    together = pa.Table.from_batches(read_columns(log.data, columns=columns), arrow_schema(columns))
+
+    for name in columns:
+        alone = pa.Table.from_batches(read_columns(log.data, columns=[name]), arrow_schema([name]))
+        assert together.column(name).equals(alone.column(name))

@@ -34,20 +34,28 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(
-    log_dir: Path, narrowing: Narrowing = everything, *, columns: Sequence[str] = ("partition", "offset")
+    log_dir: Path,
+    narrowing: Narrowing = everything,
+    *,
+    columns: Sequence[str] = ("partition", "offset"),
+    threads: int = 2,
 ) -> list[tuple[int, int]]:
-    source = RecordSource.of(read_options(log_dir), 2)
+    source = RecordSource.of(read_options(log_dir), threads)
     batches = source.batches(columns, narrowing=narrowing, on_omission=ignore_omission)
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("task_size", [1, 3000, 25_000, 1 << 20])
 def test_tasks_of_any_size_give_each_record_once_and_in_order(
-    log_dir: Path, task_size: int, monkeypatch: pytest.MonkeyPatch
+    log_dir: Path, task_size: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "TASK_SIZE", task_size)
+    monkeypatch.setattr(sources, "TASK_SIZE_ALONE", task_size)
 
-    assert read(log_dir) == [(partition, offset) for partition in range(3) for offset in range(1000)]
+    assert read(log_dir, threads=threads) == [
+        (partition, offset) for partition in range(3) for offset in range(1000)
+    ]
 
 
 def test_partitions_and_offsets_that_a_query_cannot_want_are_not_read(log_dir: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache, lru_cache
 from typing import Any
 
@@ -19,13 +19,13 @@ from stratalog.records.kernels.gather import (
     KEY,
     VALUE,
     gather,
-    gather_both,
     gather_headers,
     gather_micros,
     gather_offsets,
+    gather_plain,
 )
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.kernels.walk import MIXED, BatchTable
 from stratalog.records.utf8 import decode_text
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -50,22 +50,34 @@ TYPES: dict[str, pa.DataType] = {
 }
 
 
+PLAIN_COLUMNS = ("key", "value", "offset", "timestamp")  # of every record, and copied in one pass
+
+
 class RowChunk:
-    """Decoded rows that become one Arrow batch, the data they point into, and the sizes of its buffers."""
+    """Decoded rows that become one Arrow batch, the data they point into, and the sizes of its buffers.
 
-    __slots__ = ("_index", "_pair", "batches", "data", "rows", "sums")
+    `together` are the columns of PLAIN_COLUMNS to copy in one pass: keys, values and maybe others, or none.
+    `timestamp_type` is that of all batches, or MIXED.
+    """
 
-    def __init__(self, data: Bytes, rows: RecordTable, batches: BatchTable, *, both: bool) -> None:
+    __slots__ = ("_index", "batches", "copied", "data", "rows", "sums", "timestamp_type")
+
+    def __init__(
+        self,
+        data: Bytes,
+        rows: RecordTable,
+        batches: BatchTable,
+        *,
+        together: Collection[str] = (),
+        timestamp_type: int = MIXED,
+    ) -> None:
         self.data = data
         self.rows = rows
         self.batches = batches
+        self.timestamp_type = timestamp_type
         self.sums = decoding.sums(rows)
-        self._pair = _both(self) if both else None
+        self.copied = _copied_together(self, together) if together else {}
         self._index: NDArray[np.int32] | None = None
-
-    def binary(self, which: int) -> pa.Array:
-        """The column of keys or of values."""
-        return _binary(self, which, self.sums[which]) if self._pair is None else self._pair[which]
 
     def of_batch(self, column: NDArray[Any]) -> NDArray[Any]:
         """For each row the entry of its batch. Rows come in the order of their batches."""
@@ -83,53 +95,61 @@ Maker = Callable[[RowChunk], pa.Array]
 
 
 def _key(chunk: RowChunk) -> pa.Array:
-    return chunk.binary(KEY)
+    return chunk.copied["key"] if chunk.copied else _binary(chunk, KEY)
 
 
 def _value(chunk: RowChunk) -> pa.Array:
-    return chunk.binary(VALUE)
+    return chunk.copied["value"] if chunk.copied else _binary(chunk, VALUE)
 
 
-def _both(chunk: RowChunk) -> tuple[pa.Array, pa.Array] | None:
-    """Keys and values in one pass; None if one of them is null."""
+def _copied_together(chunk: RowChunk, names: Collection[str]) -> dict[str, pa.Array]:
+    """The columns of these names, copied in one pass; none of them if a key or a value is null."""
     count = len(chunk.rows)
-    key_ends, keys = _Out(4 * (count + 1)), _Out(chunk.sums[KEY])
-    value_ends, values = _Out(4 * (count + 1)), _Out(chunk.sums[VALUE])
-    ends = key_ends.array.view(np.int32), value_ends.array.view(np.int32)
-    if not gather_both(chunk.data, chunk.rows, ends[KEY], keys.array, ends[VALUE], values.array):
-        return None
-    return (
-        pa.Array.from_buffers(TYPES["key"], count, [None, key_ends.buffer, keys.buffer], 0),
-        pa.Array.from_buffers(TYPES["value"], count, [None, value_ends.buffer, values.buffer], 0),
-    )
+    key_ends, keys = _Out(4 * (count + 1), np.int32), _Out(chunk.sums[KEY])
+    value_ends, values = _Out(4 * (count + 1), np.int32), _Out(chunk.sums[VALUE])
+    offsets = _Out(8 * count if "offset" in names else 0, np.int64)
+    micros = _Out(8 * count if "timestamp" in names else 0, np.int64)
+    outs = (key_ends, keys, value_ends, values, offsets, micros)
+    if not gather_plain(chunk.data, chunk.rows, *(out.array for out in outs)):
+        return {}
+    buffers = {
+        "key": [None, key_ends.buffer, keys.buffer],
+        "value": [None, value_ends.buffer, values.buffer],
+        "offset": [None, offsets.buffer],
+        "timestamp": [None, micros.buffer],
+    }
+    return {name: pa.Array.from_buffers(TYPES[name], count, buffers[name], 0) for name in names}
 
 
-def _binary(chunk: RowChunk, which: int, size: int) -> pa.Array:
+def _binary(chunk: RowChunk, which: int) -> pa.Array:
     count = len(chunk.rows)
-    ends, out, validity = _Out(4 * (count + 1)), _Out(size), _Out(-(-count // 8))
-    nulls = gather(chunk.data, chunk.rows, which, ends.array.view(np.int32), out.array, validity.array)
+    ends, out, validity = _Out(4 * (count + 1), np.int32), _Out(chunk.sums[which]), _Out(-(-count // 8))
+    nulls = gather(chunk.data, chunk.rows, which, ends.array, out.array, validity.array)
     buffers = [validity.buffer if nulls else None, ends.buffer, out.buffer]
     return pa.Array.from_buffers(TYPES["value"], count, buffers, nulls)
 
 
 def _offset(chunk: RowChunk) -> pa.Array:
-    out = _Out(8 * len(chunk.rows))
-    gather_offsets(chunk.rows, out.array.view(np.int64))
+    if "offset" in chunk.copied:
+        return chunk.copied["offset"]
+    out = _Out(8 * len(chunk.rows), np.int64)
+    gather_offsets(chunk.rows, out.array)
     return pa.Array.from_buffers(TYPES["offset"], len(chunk.rows), [None, out.buffer], 0)
 
 
 def _timestamp(chunk: RowChunk) -> pa.Array:
-    out = _Out(8 * len(chunk.rows))
-    gather_micros(chunk.rows, out.array.view(np.int64))
+    if "timestamp" in chunk.copied:
+        return chunk.copied["timestamp"]
+    out = _Out(8 * len(chunk.rows), np.int64)
+    gather_micros(chunk.rows, out.array)
     return pa.Array.from_buffers(TYPES["timestamp"], len(chunk.rows), [None, out.buffer], 0)
 
 
 def _timestamp_type(chunk: RowChunk) -> pa.Array:
+    if chunk.timestamp_type != MIXED:
+        return _same(len(chunk.rows), chunk.timestamp_type, TYPES["timestampType"])
     bits = (chunk.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
-    types = np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)
-    if (types == types[0]).all():
-        return _same(len(chunk.rows), int(types[0]), TYPES["timestampType"])
-    return pa.array(chunk.of_batch(types))
+    return pa.array(chunk.of_batch(np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)))
 
 
 def _same(count: int, value: int | None, arrow_type: pa.DataType) -> pa.Array:
@@ -148,17 +168,17 @@ def _headers(chunk: RowChunk) -> pa.Array:
     rows, (_, _, count, size) = len(chunk.rows), chunk.sums
     if not count:
         return _same(rows, None, HEADERS_TYPE)
-    ends, key_ends, value_ends = _Out(4 * (rows + 1)), _Out(4 * (count + 1)), _Out(4 * (count + 1))
+    ends, key_ends, value_ends = (_Out(4 * (size + 1), np.int32) for size in (rows, count, count))
     validity, value_validity = _Out(-(-rows // 8)), _Out(-(-count // 8))
     keys, values = _Out(size), _Out(size)
     bare, nulls, ascii_keys = gather_headers(
         chunk.data,
         chunk.rows,
-        ends.array.view(np.int32),
+        ends.array,
         validity.array,
-        key_ends.array.view(np.int32),
+        key_ends.array,
         keys.array,
-        value_ends.array.view(np.int32),
+        value_ends.array,
         values.array,
         value_validity.array,
     )
@@ -229,9 +249,6 @@ class _Out:
 
     __slots__ = ("array", "buffer")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, dtype: type[np.generic] = np.uint8) -> None:
         self.buffer = pa.allocate_buffer(size)
-        self.array: NDArray[np.uint8] = np.frombuffer(self.buffer, np.uint8) if size else _NOTHING
-
-
-_NOTHING = np.empty(0, np.uint8)
+        self.array: NDArray[Any] = np.frombuffer(self.buffer, dtype) if size else np.empty(0, dtype)

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from stratalog.errors import CorruptRecordError, UsageError, WrongTypeError
 from stratalog.limits import INT64_MAX, INT64_MIN
-from stratalog.records.arrays import MAKERS, TYPES, Maker, RowChunk
-from stratalog.records.batch import Attributes
+from stratalog.records.arrays import MAKERS, PLAIN_COLUMNS, TYPES, Maker, RowChunk
 from stratalog.records.compression import DEFAULT_LIMIT, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes, byte_array
-from stratalog.records.kernels.walk import BatchTable, survey
+from stratalog.records.kernels.walk import BatchTable, choose, run_facts, survey
 from stratalog.records.unpack import RUN_SIZE, Run, invalid_record, next_run
 from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
 
@@ -69,13 +68,42 @@ def read_columns(buffer: Any, **options: Any) -> Iterator[pa.RecordBatch]:
     return ColumnReader(**options).read(buffer)
 
 
+class ColumnMemory:
+    """The tables that a ColumnReader fills: readers that follow each other in one thread can share them.
+
+    It also keeps the last array of a column that has the same value in all rows, such as `topic`.
+    """
+
+    def __init__(self) -> None:
+        self.table = new_table()
+        self.rows = np.zeros(0, decoding.RECORD)
+        self.scratch = Scratch()
+        self.reads_count = 0
+        self._repeated: dict[str, tuple[object, pa.Array]] = {}
+
+    def rows_of(self, count: int) -> RecordTable:
+        """A table of this many rows, always in the same memory."""
+        if len(self.rows) < count:
+            self.rows = np.zeros(count, decoding.RECORD)
+        return self.rows[:count]
+
+    def repeated(self, name: str, value: str | int, count: int) -> pa.Array:
+        """The column of this name with `count` times the same value."""
+        known, column = self._repeated.get(name, (None, None))
+        if known != value or len(column) < count:
+            column = pa.repeat(pa.scalar(value, TYPES[name]), count)
+            self._repeated[name] = value, column
+        return column
+
+
 class ColumnReader:
     """Decodes the buffers of one partition one after the other, and reuses its memory for each.
 
     It belongs to one thread. Each Arrow batch has at most `max_rows` rows, and more than one only if their
     records fit into `max_bytes`. It leaves out records outside [start_offset, end_offset), control records
     unless `include_control` is set, and the batches that `keep` and the rows that `pick` reject. `limit`
-    bounds what one compressed batch may unpack to, `run_size` what is walked and decoded in one go.
+    bounds what one compressed batch may unpack to, `run_size` what is walked and decoded in one go. `memory`
+    is that of a reader before this one.
     """
 
     def __init__(
@@ -94,6 +122,7 @@ class ColumnReader:
         keep: Keep | None = None,
         pick: Pick | None = None,
         run_size: int = RUN_SIZE,
+        memory: ColumnMemory | None = None,
     ) -> None:
         if not 0 < max_rows < 2**31 or not 0 < max_bytes < 2**30:
             raise UsageError(
@@ -105,16 +134,15 @@ class ColumnReader:
         self.stop = WalkStop.END
         self.next_position = 0
         self.rows_start = self.rows_end = INT64_MIN  # the first offset of the last batch of rows, and its end
-        self._reads_count = 0
         self._offsets = (start_offset, end_offset - 1)
         self._include_control = include_control
         self._check_crc = check_crc
         self._max_rows, self._max_bytes, self._limit = max_rows, max_bytes, limit
         self._keep, self._pick, self._run_size = keep, pick, run_size
-        self._table = new_table()
-        self._rows = np.zeros(max_rows, decoding.RECORD)
-        self._scratch = Scratch()
-        self._wants_both = "key" in columns and "value" in columns
+        self._memory = memory or ColumnMemory()
+        self._rows = self._memory.rows_of(max_rows)
+        wants_both = "key" in columns and "value" in columns
+        self._together = tuple(name for name in PLAIN_COLUMNS if wants_both and name in columns)
         self._makers = [self._maker(name, topic, partition) for name in columns]
 
     def read(self, buffer: Any, *, start: int = 0, end: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -125,24 +153,24 @@ class ColumnReader:
         """
         data = byte_array(buffer)
         end = data.size if end is None else end
-        self._reads_count += 1
-        this_read = self._reads_count
+        self._memory.reads_count += 1
+        this_read = self._memory.reads_count
         self.next_position, self.stop = start, WalkStop.TABLE_FULL
         while self.stop is WalkStop.TABLE_FULL:
             walk = walk_batches(
                 data,
                 start=self.next_position,
                 end=end,
-                table=self._table,
+                table=self._memory.table,
                 check_crc=self._check_crc,
                 max_size=self._run_size,  # so that the bytes are still in the cache when they are decoded
             )
             for records in self._read_walked(data, walk.headers):
                 yield records
-                if self._reads_count != this_read:
+                if self._memory.reads_count != this_read:
                     raise UsageError(
-                        "another read of this ColumnReader began before this one ended, and both would use "
-                        "the same memory. Finish one read first, or use a reader for each."
+                        "another read of this ColumnReader, or of one with the same memory, began before "
+                        "this one ended. Finish one read first, or use a reader and memory for each."
                     )
             self.next_position, self.stop = walk.next_position, walk.stop
         if self.stop not in (WalkStop.END, WalkStop.TORN_TAIL):
@@ -157,7 +185,7 @@ class ColumnReader:
         wanted = self._wanted(good if kept is None else good[kept], has_control)
         done = 0
         while done < len(wanted):
-            run = next_run(data, wanted, done, self._scratch, self._limit)
+            run = next_run(data, wanted, done, self._memory.scratch, self._limit)
             yield from self._read_run(run)
             if run.problem is not None:
                 raise run.problem
@@ -170,18 +198,15 @@ class ColumnReader:
         drop_control = has_control and not self._include_control
         if not drop_control and (start_offset, last_offset) == (INT64_MIN, INT64_MAX):
             return headers
-        keep = np.ones(len(headers), np.bool_)
-        if start_offset > INT64_MIN:
-            keep &= headers["last_offset"] >= start_offset
-        if last_offset < INT64_MAX:  # a legacy wrapper has its first offset inside
-            keep &= (headers["base_offset"] <= last_offset) | (headers["magic"] < 2)
-        if drop_control:
-            keep &= (headers["attributes"] & Attributes.CONTROL == 0) | (headers["magic"] < 2)
-        return headers if keep.all() else headers[keep]
+        keep = np.empty(len(headers), np.bool_)
+        count = choose(headers, start_offset, last_offset, drop_control, keep)
+        return headers if count == len(headers) else headers[keep]
 
     def _read_run(self, run: Run) -> Iterator[pa.RecordBatch]:
         decode = decoding.decode_legacy if run.is_legacy else decoding.decode
-        at, outcome, table = (0, 0, 0), decoding.MORE, self._rows[: self._even_rows(run)]
+        records_count, timestamp_type = run_facts(run.batches)
+        table = self._rows[: self._even_rows(0 if run.is_legacy else records_count)]
+        at, outcome = (0, 0, 0), decoding.MORE
         while outcome == decoding.MORE:
             count, outcome, at = decode(run.data, run.batches, table, at, self._max_bytes, *self._offsets)
             if count:
@@ -192,26 +217,27 @@ class ColumnReader:
                     rows = rows[picked]
                     if not len(rows):
                         continue
-                chunk = RowChunk(run.data, rows, run.batches, both=self._wants_both)
+                chunk = RowChunk(
+                    run.data, rows, run.batches, together=self._together, timestamp_type=timestamp_type
+                )
                 arrays = [make(chunk) for make in self._makers]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if outcome != decoding.DONE:
             raise invalid_record(run.batches[at[0]], outcome)
 
-    def _even_rows(self, run: Run) -> int:
+    def _even_rows(self, total: int) -> int:
         """How many rows to put into each Arrow batch of a run, so that no small one is left at its end.
 
         A reader that joins small ones with others would copy all of them. Legacy headers do not know how many
-        records there are.
+        records there are: their `total` is 0.
         """
-        total = 0 if run.is_legacy else int(run.batches["records_count"].clip(0).sum(dtype=np.int64))
         parts = -(-total // self._max_rows)
         return -(-total // parts) if parts else self._max_rows
 
     def _maker(self, name: str, topic: str, partition: int) -> Maker:
         if name in ("topic", "partition"):
             constant = topic if name == "topic" else partition
-            column = pa.repeat(pa.scalar(constant, TYPES[name]), self._max_rows)
+            column = self._memory.repeated(name, constant, self._max_rows)
             return lambda chunk: column.slice(0, len(chunk.rows))
         return MAKERS[name]
 

@@ -15,10 +15,10 @@ from stratalog.records.kernels.gather import (
     KEY,
     VALUE,
     gather,
-    gather_both,
     gather_headers,
     gather_micros,
     gather_offsets,
+    gather_plain,
 )
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.walk import walk_batches
@@ -69,18 +69,27 @@ def test_keys_and_values_come_with_their_ends_and_nulls(batch: Encoded, which: i
     assert untouched(validity)
 
 
-@given(v2_batches(codec=Codec.NONE))
-def test_keys_and_values_come_together_unless_one_is_null(batch: Encoded) -> None:
+@given(v2_batches(codec=Codec.NONE), st.booleans(), st.booleans())
+def test_keys_and_values_come_together_unless_one_is_null(
+    batch: Encoded, with_offsets: bool, with_times: bool
+) -> None:
     rows = rows_of(batch)
     pairs = [(record.key, record.value) for record in batch.records]
     sizes = [sum(len(pair[which] or b"") for pair in pairs) for which in (KEY, VALUE)]
     (keys, values), ends = (guarded(size) for size in sizes), np.zeros((2, len(rows) + 1), np.int32)
+    offsets, micros = (np.full(len(rows) if each else 0, -7, np.int64) for each in (with_offsets, with_times))
 
-    complete = gather_both(byte_array(batch.data), rows, ends[KEY], keys, ends[VALUE], values)
+    complete = gather_plain(
+        byte_array(batch.data), rows, ends[KEY], keys, ends[VALUE], values, offsets, micros
+    )
 
     assert complete == all(key is not None and value is not None for key, value in pairs)
     if complete:
         assert list(zip(slices(keys, ends[KEY]), slices(values, ends[VALUE]), strict=True)) == pairs
+        assert offsets.tolist() == [record.offset for record in batch.records if with_offsets]
+        times = np.zeros(len(rows), np.int64)
+        gather_micros(rows, times)
+        assert micros.tolist() == (times.tolist() if with_times else [])
     assert untouched(keys)
     assert untouched(values)
 

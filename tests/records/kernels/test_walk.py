@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,3 +119,50 @@ def test_an_unknown_magic_is_bad(magic: int) -> None:
     data = bytes(8) + (60).to_bytes(4, "big") + bytes(4) + bytes([magic]) + bytes(60)
 
     assert walked(data) == ([], 0, "BAD_MAGIC")
+
+
+def headers_of(log: Encoded) -> kernel.BatchTable:
+    table = new_table(64)
+    count, _, _ = kernel.walk(byte_array(log.data), 0, len(log.data), table, True, UNBOUNDED)
+    return table[:count]
+
+
+@given(logs(), st.data(), st.booleans())
+def test_batches_are_chosen_as_the_twin_chooses_them(log: Encoded, draw: st.DataObject, drop: bool) -> None:
+    batches, _, _ = naive.walk(log.data)
+    ends = st.sampled_from([each.base_offset for each in batches] + [each.last_offset for each in batches])
+    first, last = sorted([draw.draw(ends), draw.draw(ends)]) if batches else (0, 0)
+    keep = np.zeros(len(batches), np.bool_)
+
+    count = kernel.choose(headers_of(log), first, last, drop, keep)
+
+    assert keep.tolist() == [
+        each.last_offset >= first
+        and (each.magic < 2 or (each.base_offset <= last and not (drop and each.attributes & 0x20)))
+        for each in batches
+    ]
+    assert count == keep.sum()
+
+
+@given(logs(), st.integers(-2, 3))
+def test_batches_ascend_or_they_do_not(log: Encoded, before: int) -> None:
+    batches, _, _ = naive.walk(log.data)
+    for headers in (headers_of(log), headers_of(log)[::-1].copy()):
+        bases, lasts = headers["base_offset"].tolist(), headers["last_offset"].tolist()
+        previous = [bases[0] + before, *lasts[:-1]] if batches else []
+
+        is_ascending, seen = kernel.ascend(headers, previous[0] if previous else 7)
+
+        assert is_ascending == all(base > last for base, last in zip(bases, previous, strict=True))
+        assert seen == (lasts[-1] if batches else 7)
+
+
+@given(logs())
+def test_the_facts_of_a_run_are_those_of_its_headers(log: Encoded) -> None:
+    batches, _, _ = naive.walk(log.data)
+    types = {-1 if each.magic == 0 else each.attributes >> 3 & 1 for each in batches}
+
+    assert kernel.run_facts(headers_of(log)) == (
+        sum(max(each.records_count, 0) for each in batches),
+        types.pop() if len(types) == 1 else kernel.MIXED,
+    )

@@ -41,7 +41,7 @@ from stratalog.jobs.reading.split import (
 from stratalog.log.api.view import LogView
 from stratalog.log.reading import check_passed_over
 from stratalog.records.batch import LOG_OVERHEAD
-from stratalog.records.columns import ColumnReader
+from stratalog.records.columns import ColumnMemory, ColumnReader
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
@@ -108,10 +108,11 @@ Pickers = Mapping[TopicPartition, RowPicker]
 
 
 class ReadMemory:
-    """The buffer that all splits of a task are read into, one after the other."""
+    """The memory that all splits of a task are read into and decoded in, one after the other."""
 
     def __init__(self) -> None:
         self.buffer = aligned_buffer(CHUNK_SIZE)
+        self.columns = ColumnMemory()
 
     def hold(self, size: int) -> None:
         if size > len(self.buffer):
@@ -159,6 +160,7 @@ class _SplitReader:
             keep=self._seen if self._picker is None else self._keep_picked,
             pick=None if self._picker is None else self._pick,
             run_size=RUN_SIZE,
+            memory=self._memory.columns,
         )
 
     def _keep_picked(self, headers: BatchTable) -> NDArray[np.bool_] | None:

@@ -12,7 +12,7 @@ from stratalog.jobs.reading.omissions import Gaps
 from stratalog.jobs.reading.options import OnCorruption
 from stratalog.jobs.reading.split import AbortedRange, Split, is_wrapper
 from stratalog.records.batch import Attributes
-from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.kernels.walk import BatchTable, ascend
 from stratalog.records.reader import BatchRow
 
 logger = logging.getLogger(__name__)
@@ -38,31 +38,26 @@ class SeenBatches:
         """Which batches to decode; None for all."""
         if not len(headers):
             return None
-        first = BatchRow._make(headers[0].item())
-        if not is_wrapper(first):  # a wrapper must be decoded to learn its first offset
-            self._gaps.seen(first.base_offset)
+        if self._gaps.is_open:
+            first = BatchRow._make(headers[0].item())
+            if not is_wrapper(first):  # a wrapper must be decoded to learn its first offset
+                self._gaps.seen(first.base_offset)
         keep = self._committed(headers) if self._ranges else None
-        ends = np.concatenate([[self.last_in_file], headers["last_offset"]])
-        wrong = np.flatnonzero(headers["base_offset"] <= ends[:-1])
-        if len(wrong):
-            keep = self._in_order(headers, ends, wrong, keep)
-        self.last_offset = self.last_in_file = int(ends[-1])
+        is_ascending, seen_offset = ascend(headers, self.last_in_file)
+        if not is_ascending:
+            keep = self._in_order(headers, keep)
+        self.last_offset = self.last_in_file = int(seen_offset)
         self.next_offset = max(self.next_offset, self.last_offset + 1)
         return keep
 
-    def _in_order(
-        self,
-        headers: BatchTable,
-        ends: NDArray[np.int64],
-        wrong: NDArray[np.intp],
-        keep: NDArray[np.bool_] | None,
-    ) -> NDArray[np.bool_]:
+    def _in_order(self, headers: BatchTable, keep: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         """Leaves out batches whose offsets are out of order.
 
         CorruptRecordError if damage is not to be skipped.
         """
         keep = np.ones(len(headers), np.bool_) if keep is None else keep
-        for row in wrong.tolist():
+        ends = np.concatenate([[self.last_in_file], headers["last_offset"]])
+        for row in np.flatnonzero(headers["base_offset"] <= ends[:-1]).tolist():
             error = CorruptRecordError(
                 f"a batch begins with offset {headers[row]['base_offset']}, but the previous batch ends with "
                 f"{ends[row]}: one of the two has a wrong offset. No checksum covers offsets.",

@@ -55,18 +55,23 @@ def gather(
 
 
 @kernel
-def gather_both(
+def gather_plain(
     data: Bytes,
     rows: RecordTable,
     key_ends: ArrowOffsets,
     keys: Bytes,
     value_ends: ArrowOffsets,
     values: Bytes,
+    offsets: NDArray[np.int64],
+    micros: NDArray[np.int64],
 ) -> bool:
-    """Copy keys and values in one pass over the rows, which is faster than two; False at the first null.
+    """Copy keys, values, offsets and times in one pass over the rows, which is faster than one pass each.
 
-    After False the output is unusable: call `gather` for each column.
+    Offsets and times are left out if their array is empty. Returns False at the first null; then the output
+    is unusable: call the kernel of each column.
     """
+    with_offsets = len(offsets) > 0
+    with_micros = len(micros) > 0
     key_bytes = 0
     value_bytes = 0
     key_ends[0] = 0
@@ -81,6 +86,10 @@ def gather_both(
         copy_bytes(values, value_bytes, data, row.value_position, row.value_size)
         value_bytes += row.value_size
         value_ends[i + 1] = value_bytes
+        if with_offsets:
+            offsets[i] = row.offset
+        if with_micros:
+            micros[i] = _micros(row.timestamp)
     return True
 
 
@@ -155,9 +164,13 @@ def gather_offsets(rows: RecordTable, out: NDArray[np.int64]) -> None:
 def gather_micros(rows: RecordTable, out: NDArray[np.int64]) -> None:
     """Timestamps in microseconds; milliseconds that would overflow are clamped to int64."""
     for i in range(len(rows)):
-        value: Any = rows[i].timestamp
-        if value > MAX_MS:
-            value = MAX_MS
-        elif value < -MAX_MS:
-            value = -MAX_MS
-        out[i] = value * 1000
+        out[i] = _micros(rows[i].timestamp)
+
+
+@kernel
+def _micros(value: Any) -> Any:
+    if value > MAX_MS:
+        value = MAX_MS
+    elif value < -MAX_MS:
+        value = -MAX_MS
+    return value * 1000

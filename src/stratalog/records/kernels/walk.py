@@ -57,7 +57,9 @@ SMALLEST_V1 = 22
 SMALLEST_V2 = 49  # the 61 bytes of the header less the twelve that the length does not count
 LARGEST = INT32_MAX - LOG_OVERHEAD  # a batch with its twelve bytes; a segment has no more
 CODEC_MASK = 7
+LOG_APPEND_TIME = 1 << 3
 CONTROL = 1 << 5
+MIXED = 2  # batches have different types of timestamps
 
 BatchTable = NDArray[np.void]
 
@@ -140,6 +142,57 @@ def survey(batches: BatchTable, start: int) -> tuple[int, bool, int, bool]:
             elif row.attributes & CODEC_MASK:
                 has_codec = True
     return good, has_control, run_end, has_codec
+
+
+@kernel
+def choose(
+    batches: BatchTable, start_offset: int, last_offset: int, drop_control: bool, keep: NDArray[np.bool_]
+) -> int:
+    """Mark the batches that may have records of [start_offset, last_offset]; returns how many these are.
+
+    The first offset of a legacy wrapper is inside it, and only a v2 batch can be a control batch.
+    """
+    count = 0
+    for i in range(len(batches)):
+        row = batches[i]
+        is_kept = row.last_offset >= start_offset
+        if row.magic == 2:
+            is_kept &= row.base_offset <= last_offset and not (drop_control and row.attributes & CONTROL)
+        keep[i] = is_kept
+        count += is_kept
+    return count
+
+
+@kernel
+def ascend(batches: BatchTable, seen_offset: int) -> tuple[bool, int]:
+    """Whether each batch begins after the one before has ended, and the first one after `seen_offset`.
+
+    The second number is the `seen_offset` for the batches that follow.
+    """
+    is_ascending = True
+    for i in range(len(batches)):
+        is_ascending &= batches[i].base_offset > seen_offset
+        seen_offset = batches[i].last_offset
+    return is_ascending, seen_offset
+
+
+@kernel
+def run_facts(batches: BatchTable) -> tuple[int, int]:
+    """(the records that the headers count, the timestamp type of all batches or MIXED).
+
+    A type is that of `TimestampType`: -1 for v0, which has no timestamps. Counts below 0 are not counted.
+    """
+    records_count = 0
+    timestamp_type = MIXED
+    for i in range(len(batches)):
+        row = batches[i]
+        records_count += max(row.records_count, 0)
+        own_type = -1 if row.magic == 0 else 1 if row.attributes & LOG_APPEND_TIME else 0
+        if i == 0:
+            timestamp_type = own_type
+        elif own_type != timestamp_type:
+            timestamp_type = MIXED
+    return records_count, timestamp_type
 
 
 @kernel
