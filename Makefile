@@ -18,6 +18,9 @@ COUNTS ?= ci
 # disk half of the time, and the unit tests have the cores then.
 PARTS ?= $(or $(shell awk '/^MemTotal:/ { print ($$2 > 10000000 ? 4 : 3) }' /proc/meminfo 2>/dev/null),3)
 AT_ONCE := --no-print-directory --keep-going -j $(PARTS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Spark gives a Python process of its own ten seconds to start, without a setting for it. So its tests come first
+# where the cores are short, and the others take what is left.
+LATER := nice -n 5
 # The files of tests that start no JVM lie in memory, if there is room: they are small, and most of the time
 # would go into fsync.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
@@ -66,7 +69,7 @@ chromium:
 
 .PHONY: test-seeded
 test-seeded: kernels chromium  ## The tests of quick, with a tenth of the deep counts instead of a handful
-	$(IN_MEMORY) STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) $(UNIT)
+	$(IN_MEMORY) STRATALOG_PROFILE=ci $(LATER) $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled
 test-uncompiled: set-up  ## The kernels as plain Python: the same bytes, and debuggers see inside
@@ -84,7 +87,7 @@ coverage: set-up  ## How much of the source the quick tests run, kernels as plai
 
 .PHONY: test-kafka
 test-kafka: kernels  ## Against a real Kafka from Maven Central
-	STRATALOG_PROFILE=$(COUNTS) $(PYTEST) -n $(WORKERS) $(BY_FILE) tests/kafka
+	STRATALOG_PROFILE=$(COUNTS) $(LATER) $(PYTEST) -n $(WORKERS) $(BY_FILE) tests/kafka
 
 .PHONY: test-spark
 test-spark: kernels  ## On embedded Spark

@@ -85,15 +85,13 @@ class Queries:
     def kill_between_commits(self) -> None:
         """Run until the sink has committed a new batch, and kill it before Spark learns of that."""
         batch = self.newest("sink", "offsets") + 1
-        with self._running(str(batch)) as process:
-            self._await(process)
+        process = self._run(str(batch))
         assert process.returncode == -signal.SIGKILL, self.said()
         assert self.newest("sink", "offsets") == batch
         assert self.newest("sink", "commits") == batch - 1
 
     def run_to_the_end(self) -> None:
-        with self._running("ends") as process:
-            self._await(process)
+        process = self._run("ends")
         assert process.returncode == 0, self.said()
 
     def forget_a_commit(self) -> None:
@@ -117,14 +115,21 @@ class Queries:
     def said(self) -> str:
         return (self.home / "said.txt").read_text()
 
-    def _await(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for its end; if it hangs, fail with the stacks of its threads, Python's and Java's."""
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGQUIT)
-            time.sleep(5)  # nothing tells when the stacks are written
-            raise AssertionError(f"the queries hang: {self.said()}") from None
+    def _run(self, when: str) -> subprocess.Popen[bytes]:
+        """Run to the end; if Spark hangs, kill it and start it once more: that must not change the results.
+
+        What the test prints then has the stacks of its threads, Python's and Java's.
+        """
+        for _ in range(2):
+            with self._running(when) as process:
+                try:
+                    process.wait(PATIENCE_S / 2)
+                    return process
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGQUIT)
+                    time.sleep(5)  # nothing tells when the stacks are written
+                    print("the queries hang:", self.said())
+        raise AssertionError("the queries hang, twice")
 
     def _checkpoint(self, query: str) -> Path:
         return self.home / "checkpoints" / query

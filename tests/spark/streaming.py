@@ -16,10 +16,12 @@ import faulthandler
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -132,21 +134,36 @@ def main() -> None:
         os.environ[GROUP_VARIABLE], os.environ[BATCH_VARIABLE] = str(os.getpgrp()), when
     with session("streams to be killed", master=master) as spark:
         spark.dataSource.register(KillingSource)
-        while not copied(spark, home, form, available_now=when == "ends"):
-            print("the machine is busy: the queries are started again")
+        if not copied(spark, home, form, available_now=when == "ends"):
+            start_over()
         pq.write_table(spark.read.parquet(str(home / "parquet")).toArrow(), home / "rows.parquet")
+
+
+def start_over() -> None:
+    """Run this program from its beginning, with a new Java.
+
+    Stopping a query while its Python processes are starting may wait forever.
+    """
+    print("the machine is busy: the queries are started again", flush=True)
+    java = SparkContext._gateway.proc  # type: ignore[union-attr]
+    java.kill()
+    java.wait()
+    os.execv(sys.executable, [sys.executable, "-m", "tests.spark.streaming", *sys.argv[1:]])
 
 
 def copied(spark: SparkSession, home: Path, form: str, *, available_now: bool) -> bool:
     """Run both queries to their end; False if one failed with an error of Spark itself."""
     logs, checkpoints = home / "logs", home / "checkpoints"
     limit = {} if available_now else {"maxOffsetsPerTrigger": str(OFFSETS_PER_TRIGGER)}
-    queries = [
-        to_sink(spark, form, logs, home / "sink", checkpoints / "sink", available_now=available_now, **limit),
-        to_parquet(
-            spark, logs, home / "parquet", checkpoints / "parquet", available_now=available_now, **limit
-        ),
-    ]
+    sink = to_sink(
+        spark, form, logs, home / "sink", checkpoints / "sink", available_now=available_now, **limit
+    )
+    while sink.isActive and sink.lastProgress is None:
+        time.sleep(0.1)  # on a busy machine, not all Python processes of two queries start in time at once
+    parquet = to_parquet(
+        spark, logs, home / "parquet", checkpoints / "parquet", available_now=available_now, **limit
+    )
+    queries = [sink, parquet]
     try:
         while any(query.isActive for query in queries):
             for query in queries:
@@ -157,9 +174,6 @@ def copied(spark: SparkSession, home: Path, form: str, *, available_now: bool) -
         if not is_sparks_own(error):
             raise
         return False
-    finally:
-        for query in queries:
-            query.stop()
     return True
 
 

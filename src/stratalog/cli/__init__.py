@@ -22,6 +22,7 @@ export         `stratalog export`
 format         `stratalog format`
 groups         `stratalog groups`
 index          `stratalog index`
+interrupts     raises a Ctrl-C again that Python has dropped
 ls             `stratalog ls`
 main           the group of commands; the only place that catches StratalogError
 manual         `stratalog manual`: the man page

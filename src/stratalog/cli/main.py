@@ -28,6 +28,7 @@ from stratalog.cli.export import export
 from stratalog.cli.format import format_command
 from stratalog.cli.groups import groups
 from stratalog.cli.index import index
+from stratalog.cli.interrupts import raise_dropped_interrupts
 from stratalog.cli.ls import ls
 from stratalog.cli.manual import manual
 from stratalog.cli.offsets import offsets
@@ -88,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit status."""
     if sys.stderr is None:  # closed with 2>&-
         sys.stderr = _nowhere()
+    raise_dropped_interrupts()
     status = run(sys.argv[1:] if arguments is None else arguments)
     _give_up_unwritten()
     sys.exit(status)

@@ -1,0 +1,63 @@
+"""Ctrl-C at a moment when Python drops it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="there are no POSIX signals")
+
+# Ctrl-C comes inside a weak reference's callback; afterwards the program waits, as `cat --follow` does.
+PROGRAM = """
+import signal, sys, time, weakref
+from stratalog.cli.interrupts import raise_dropped_interrupts
+
+class Thing: pass
+
+def callback(_):
+    signal.raise_signal(signal.SIGINT)
+    for _ in range(1000):
+        pass
+
+if sys.argv[1] == "raised":
+    raise_dropped_interrupts()
+thing = Thing()
+kept = weakref.ref(thing, callback)
+del thing
+try:
+    for _ in range(int(sys.argv[2])):
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    print("stopped")
+else:
+    print("dropped")
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+
+
+def test_a_ctrl_c_that_came_in_a_callback_was_lost() -> None:
+    assert run("raised", "30000").stdout == "stopped\n"
+
+
+def test_python_itself_loses_it() -> None:
+    done = run("dropped", "30")
+
+    assert done.stdout == "dropped\n"
+    assert "Exception ignored in" in done.stderr
+
+
+def test_another_error_in_a_callback_is_reported_as_before() -> None:
+    program = PROGRAM.replace("signal.raise_signal(signal.SIGINT)", "raise ValueError('planted')")
+    command = [sys.executable, "-c", program, "raised", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+
+    assert "ValueError: planted" in done.stderr
