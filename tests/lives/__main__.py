@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
 from tests.lives.lone import LoneLife
-from tests.lives.node import CompactingLife, NodeLife, QueueLife, ReplicaLife
+from tests.lives.node import CompactingLife, MovingLife, NodeLife, QueueLife, ReplicaLife
 
 
 def main() -> None:
@@ -23,8 +23,9 @@ def main() -> None:
         "lone": LoneLife,
         "replica": ReplicaLife,
         "compacting": CompactingLife,
+        "moving": MovingLife,
+        "queue": QueueLife,
     }
-    kinds["queue"] = QueueLife
     life_of = kinds[kind]
     crashes, began, broken = Crashes(), time.monotonic(), 0
     for seed in range(first, end):

@@ -274,10 +274,10 @@ class _Life:
     def _cut(self, topic: str, draw: random.Random) -> None:
         for gate in self.gates[topic]:
             gate.acquire()
-        log = log_of(self.manager, topic)
-        first = max(log.log_start_offset, log.log_end_offset - draw.choice([1, 3, 10, 60, 200]))
-        offset = _batch_start(log, first)
-        if offset is not None and log.log_start_offset < offset < log.log_end_offset:
+        back = draw.choice([1, 3, 10, 60, 200])
+        # The files of a log that moves are deleted soon after that, so this may have to read its successor.
+        offset = self.with_log(topic, lambda log: _batch_to_cut(log, back))
+        if offset is not None:
             self.journal.note("cutting", topic, offset)
             with self._disk.doing("cutting"):
                 self.with_log(topic, lambda _: self.manager.truncate_to({partition_of(topic): offset}))
@@ -409,9 +409,11 @@ def _value_of(identity: str) -> bytes:
     return identity.encode() + draw.randbytes(draw.randint(10, 120))
 
 
-def _batch_start(log: Log, offset: int) -> int | None:
-    """The start of the batch that contains an offset, or of the next one."""
-    data = log.read(offset, 1, isolation=LOG_END).records
+def _batch_to_cut(log: Log, back: int) -> int | None:
+    """The start of the batch that is so many offsets before the end, or of the next one; None: no such."""
+    start, end = log.log_start_offset, log.log_end_offset
+    data = log.read(max(start, end - back), 1, isolation=LOG_END).records
     for batch in read_batches(data):
-        return batch.facts.base_offset
+        offset = batch.facts.base_offset
+        return offset if start < offset < end else None
     return None

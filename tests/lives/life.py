@@ -32,7 +32,6 @@ from tests.log.model import ManualClock, ManualScheduler, ModelBatch, append_mar
 KEYS = [b"k%d" % number for number in range(5)]
 CHANGING = ("write", "append", "create", "truncate", "rename", "delete", "sync", "remove")
 LENGTH = 20, 60  # operations of a life
-HELD_UP_BY = {"read": 8, "move": 60}  # disk calls, at most, before another thread runs
 HELD_UP_S = 0.2  # without a step of the other thread, which then waits for a lock of the paused one
 STUCK_S = 120
 
@@ -44,9 +43,11 @@ class Life(ABC):
 
     operations: ClassVar[dict[str, int]]  # each operation, and how often
     interruptions: ClassVar[dict[str, tuple[str, ...]]]  # which operations may interrupt which
+    held_up_by: ClassVar = {"read": 8, "move": 60}  # disk calls, at most, before another thread runs
+    steps_between: ClassVar = 30  # changes of the disk, on average, from one crash to the next
     large: ClassVar = 0.06  # how many records are larger than a sector
 
-    def __init__(self, seed: int, at_crash: AtCrash, *, steps_between: int = 30) -> None:
+    def __init__(self, seed: int, at_crash: AtCrash) -> None:
         self.seed = seed
         self.doing: list[str] = []
         self.done: list[str] = []
@@ -59,8 +60,7 @@ class Life(ABC):
         self.disk = SimulatedDisk(self.clock)
         self._at_crash = at_crash
         self._crash_random = random.Random(seed + 1)
-        self._steps_between = steps_between
-        self._steps_left = self._crash_random.randint(1, 2 * steps_between)
+        self._steps_left = self._crash_random.randint(1, 2 * self.steps_between)
         self._serial = count()
         self._producer_ids = count()
         self._producers: dict[tuple[TopicPartition, bool, int], tuple[int, int]] = {}
@@ -80,7 +80,7 @@ class Life(ABC):
                 name = self.random.choices([*self.operations], [*self.operations.values()])[0]
                 inner = self.interruptions.get(name)
                 if inner is not None and self.random.random() < 0.7:
-                    self._interrupt(self.random.choice(inner), key, HELD_UP_BY.get(name, 20))
+                    self._interrupt(self.random.choice(inner), key, self.held_up_by.get(name, 20))
                 self.do(name, key)
                 self._join()
             self.do("reopen", next(iter(self.books)))
@@ -134,7 +134,7 @@ class Life(ABC):
         if action.startswith(CHANGING):
             self._steps_left -= 1
             if self._steps_left <= 0 and not self._are_both_under_way:
-                self._steps_left = self._crash_random.randint(1, 2 * self._steps_between)
+                self._steps_left = self._crash_random.randint(1, 2 * self.steps_between)
                 self._is_judging = True
                 self._at_crash(self)
                 self._is_judging = False

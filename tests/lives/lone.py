@@ -13,7 +13,7 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
 from tests.lives.book import Book
-from tests.lives.life import AtCrash, Life
+from tests.lives.life import Life
 from tests.log.model import ManualScheduler
 
 ORDERS = TopicPartition("orders", 0)
@@ -48,9 +48,7 @@ class LoneLife(Life):
         "read": ("append", "roll", "truncate", "delete", "retention", "tick"),
         "flush": ("append", "roll"),
     }
-
-    def __init__(self, seed: int, at_crash: AtCrash, *, steps_between: int = 12) -> None:
-        super().__init__(seed, at_crash, steps_between=steps_between)
+    steps_between: ClassVar = 12
 
     def draw_settings(self) -> dict[TopicPartition, dict[str, int | str]]:
         draw = self.random

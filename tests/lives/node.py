@@ -109,6 +109,9 @@ class NodeLife(Life):
             manager.startup()
             yield self._logs_of(manager)
             if shut_down:
+                for log in manager.all_logs():
+                    if "-future" in log.directory:  # the crash was during a move, which goes on
+                        manager.move_log(log.topic_partition, home_of(log))
                 manager.shutdown()
         finally:
             manager._let_go()
@@ -153,7 +156,11 @@ class NodeLife(Life):
         self.books[key].is_created = True
 
     def truncate(self, key: TopicPartition, offset: int) -> None:
-        self.manager.truncate_to({key: offset})
+        while True:
+            try:
+                return self.manager.truncate_to({key: offset})
+            except LogMovedError:
+                pass  # it has moved meanwhile, and is truncated where it is now
 
     def delete(self, key: TopicPartition, offset: int) -> None:
         self.logs[key].delete_records(offset)
@@ -253,6 +260,31 @@ class CompactingLife(NodeLife):
         "reopen": 1,
     }
     interruptions: ClassVar = {"read": ("clean",), "move": ("scrub",), "clean": ("append", "read")}
+
+
+class MovingLife(NodeLife):
+    """Mostly moves, of logs that lose records and get others meanwhile."""
+
+    operations: ClassVar = {
+        "append": 24,
+        "produce": 4,
+        "roll": 2,
+        "flush": 2,
+        "move": 8,
+        "truncate": 1,
+        "reopen": 1,
+        "crash": 1,
+    }
+    interruptions: ClassVar = {"move": ("rewrite", "rewrite", "truncate", "delete", "retention", "roll")}
+    held_up_by: ClassVar = {"move": 16}  # which is in the middle of the copying
+    steps_between: ClassVar = 60
+
+    def do_rewrite(self, key: TopicPartition) -> None:
+        """Truncate a log, and append to it until it is longer than before, if it does not move meanwhile."""
+        end = self.books[key].end
+        self.do_truncate(key)
+        while self.books[key].end <= end and self.manager.get_log(key) is self.logs[key]:
+            self.do_append(key)
 
 
 class QueueLife(ReplicaLife):

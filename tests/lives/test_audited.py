@@ -16,14 +16,14 @@ from stratalog.operations.audit.audit import AuditRequest
 from stratalog.operations.audit.kinds import Severity
 from tests import profile
 from tests.lives.life import Life
-from tests.lives.node import DIRECTORIES, CompactingLife, NodeLife, QueueLife, ReplicaLife
+from tests.lives.node import DIRECTORIES, CompactingLife, MovingLife, NodeLife, QueueLife, ReplicaLife
 
 LIVES = 1000  # of each kind, in the deep run
 CHUNKS = 4
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-@pytest.mark.parametrize("life_of", [NodeLife, CompactingLife, ReplicaLife, QueueLife])
+@pytest.mark.parametrize("life_of", [NodeLife, CompactingLife, MovingLife, ReplicaLife, QueueLife])
 def test_nothing_is_found_in_what_a_life_leaves(life_of: type[NodeLife], chunk: int) -> None:
     for number in range(max(1, profile.examples(LIVES, quick=4, ci=40) // CHUNKS)):
         life = life_of(chunk * LIVES + number, lambda _: None)

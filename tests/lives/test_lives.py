@@ -13,15 +13,16 @@ from tests.counting import Count
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
 from tests.lives.lone import LoneLife
-from tests.lives.node import CompactingLife, NodeLife, QueueLife, ReplicaLife
+from tests.lives.node import CompactingLife, MovingLife, NodeLife, QueueLife, ReplicaLife
 
 # A chunk ends with its last life, some images after the number that it was to have: few chunks waste few.
 CHUNKS = 8 if profile.current() == profile.DEEP else 4
 IMAGES = {  # of the deep run
-    NodeLife: 80_000,
+    NodeLife: 70_000,
     LoneLife: 40_000,
     ReplicaLife: 30_000,
-    CompactingLife: 40_000,
+    CompactingLife: 30_000,
+    MovingLife: 20_000,
     QueueLife: 10_000,
 }
 SEEDS_OF_A_CHUNK = 10_000

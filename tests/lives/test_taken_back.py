@@ -14,6 +14,7 @@ from stratalog.errors import CorruptRecordError
 from stratalog.log.cutter import Cutter
 from stratalog.log.folder import LogFolder
 from stratalog.log.log import Log
+from stratalog.log.offsets import Cuts
 from stratalog.log.roller import Roller
 from stratalog.manager.copies import Copies
 from stratalog.segment.segment import LogSegment
@@ -22,7 +23,7 @@ from tests.lives.book import Lost
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
 from tests.lives.lone import LoneLife
-from tests.lives.node import CompactingLife, NodeLife, QueueLife
+from tests.lives.node import CompactingLife, MovingLife, NodeLife, QueueLife
 
 MOST_LIVES = 100
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -85,6 +86,10 @@ def moved_log_takes_appends(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "retire", still_usable)
 
 
+def copy_does_not_follow_truncations(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Log, "cuts", Cuts())
+
+
 def reader_believes_a_name(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SegmentReader, "_is_named", lambda *_: True)
 
@@ -100,6 +105,7 @@ def reader_believes_a_name(patch: pytest.MonkeyPatch) -> None:
         (CompactingLife, cleaning_goes_on_in_a_move, 15),
         (NodeLife, swap_leaves_no_note, 0),
         (NodeLife, moved_log_takes_appends, 45),
+        (MovingLife, copy_does_not_follow_truncations, 6),
         (CompactingLife, reader_believes_a_name, 0),
     ],
 )
