@@ -11,7 +11,6 @@ TESTS = Path(__file__).parent
 
 # Modules without their own test file; a folder stands for all of its modules.
 WITHOUT_TESTS = {
-    "cli/startup/rival.py": "starts a Kafka: tests/kafka/test_bench_startup.py",
     "directory/recovery/choices.py": "one value",
     "errors": "one tree of classes: tests/test_errors.py is about all of it",
     "limits.py": "constants",

@@ -5,55 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from stratalog.cli.output import Output, json_option
 from stratalog.cli.size import parse_size
 from stratalog.errors import UsageError
-from stratalog.operations.report import Table
-from stratalog.operations.words import size_text
+from stratalog.operations.words import counted, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stratalog.cli.startup.directory import StartupDirectory
-    from stratalog.cli.startup.strategies import Strategy
-
-KAFKA = "Kafka itself"
+    from stratalog.cli.startup.directory import Shape
+    from stratalog.cli.startup.kafka_load import Strategy
+    from stratalog.cli.startup.measuring import Measured
+    from stratalog.cli.startup.rival import Rival
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-# Measured by the author of the report that first compared these strategies: a 2.x broker after a power cut.
-MEASURED_ONCE = {
-    ("kafka-2.1", "clean", 1): "30 s, 3 min 4 s",
-    ("kafka-2.1", "unclean", 1): "1 h 16 min, 1 h 18 min",
-    ("kafka-2.1", "unclean", 2): "1 h 36 min, 1 h 39 min",
-    ("dedupe", "unclean", 1): "49 min, 50 min",
-    ("dedupe", "unclean", 2): "51 min",
-    ("dedupe", "unclean", 4): "53 min",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One row of the table."""
-
-    strategy: str
-    state: str
-    cache: str
-    readers: int
-    seconds: float
-    bytes_read: int | None = None
-    segments_scanned: int | None = None
-    segments_scanned_twice: int | None = None
-
-    @property
-    def measured_once(self) -> str:
-        return MEASURED_ONCE.get((self.strategy, self.state, self.readers), "")
+# Of the directory of many segments: loading it after a clean stop reads no log, so they can be small.
+_SMALL_SEGMENT = 256 << 10
 
 
 @click.group()
@@ -73,7 +44,28 @@ def bench() -> None:
 @click.option("--segment-bytes", default="64MiB", show_default=True, callback=parse_size)
 @click.option("--batch-bytes", default="16KiB", show_default=True, callback=parse_size)
 @click.option(
+    "--unflushed",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Number of segments in each partition that are not flushed at the power cut.",
+)
+@click.option(
+    "--many-segments",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(0, 100_000),
+    help="Also load this many small segments after a clean stop; 0: do not.",
+)
+@click.option(
     "--readers", "readers", multiple=True, default=(1, 2, 4), show_default=True, type=click.IntRange(1, 256)
+)
+@click.option(
+    "--rounds",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="How often each cell is measured; the best and the median are shown.",
 )
 @click.option(
     "--strategy", "names", multiple=True, help="Measure only this strategy; repeatable. Default: all five."
@@ -83,8 +75,12 @@ def bench() -> None:
 )
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw a bar chart into this file.")
 @click.option(
-    "--kafka", type=_FOLDER, envvar="KAFKA_HOME", help="Also measure this Kafka, on a copy of the directory."
+    "--kafka",
+    type=_FOLDER,
+    envvar="KAFKA_HOME",
+    help="The Kafka to measure beside. Default: one that is on the PATH, or in the cache of the tests.",
 )
+@click.option("--no-kafka", is_flag=True, help="Do not measure a real broker.")
 @click.option("--work-dir", type=_FOLDER, help="Build the directory here.")
 @json_option
 @click.pass_obj
@@ -95,171 +91,141 @@ def startup(
     segments: int,
     segment_bytes: int,
     batch_bytes: int,
+    unflushed: int,
+    many_segments: int,
     readers: tuple[int, ...],
+    rounds: int,
     names: tuple[str, ...],
     cold: bool,
     svg: Path | None,
     kafka: Path | None,
+    no_kafka: bool,
     work_dir: Path | None,
 ) -> None:
     """How long it takes to load a log directory, clean and after a power cut, by five strategies.
 
-    A directory is built, brought into each state and loaded: as Kafka 2.1 did (every index read and checked,
-    the newest segment scanned twice), without checks, with each segment scanned once, with a correct check,
-    and as Stratalog does. With --kafka a real broker also loads a copy. The last column is the time that a
-    2.x broker took on other hardware, in the report that named these strategies.
+    A directory is built, brought into each state and loaded: as Kafka 2.1 did (every index mapped and
+    checked, the newest segment scanned twice), without checks, with each segment scanned once, with a correct
+    check, and as Stratalog does. A second directory has 1,000 small segments. A real broker, if there is one,
+    loads both too. Beside our gains are those of an article that measured a 2.x broker on other hardware.
     """
-    from stratalog.cli.startup.directory import Shape, StartupDirectory
-    from stratalog.cli.startup.strategies import STRATEGIES
+    from stratalog.cli.startup.directory import Shape
+    from stratalog.cli.startup.shown import LEFT_OUT, document, picture, sentences, tables
     from stratalog.cli.warming import warm_everything
 
-    unknown = {*names} - {strategy.name for strategy in STRATEGIES}
-    if unknown:
-        raise UsageError(
-            f"{', '.join(sorted(unknown))}: there is no such strategy; the strategies are "
-            f"{_names(STRATEGIES)}."
-        )
+    strategies = _chosen(names)
+    rival = None if no_kafka else _rival(output, kafka)
     shape = Shape(
-        partitions=partitions, segments=segments, segment_size=segment_bytes, batch_size=batch_bytes
+        partitions=partitions,
+        segments=segments,
+        segment_size=segment_bytes,
+        batch_size=batch_bytes,
+        unflushed=unflushed,
     )
+    plan = _Plan(
+        strategies, readers, rounds, _can_empty_caches(output) if cold else False, rival, kafka is not None
+    )
+    warm_everything()
     root = Path(tempfile.mkdtemp(prefix="stratalog-startup-", dir=work_dir))
     try:
-        directory = StartupDirectory(root / "logs", shape)
-        output.say(f"Building {partitions} partitions, {size_text(shape.total_size)} ...")
-        directory.build()
-        warm_everything()
-        rows = _measure(output, directory, names, readers, cold=cold and os.access(DROP_CACHES, os.W_OK))
-        if kafka is not None:
-            rows += _measure_kafka(output, kafka, directory, readers)
+        rows, shapes = _measure_all(output, plan, shape, many_segments, root)
     finally:
         shutil.rmtree(root)
     if svg is not None:
-        svg.write_text(_chart(rows, shape.total_size))
+        svg.write_text(picture(rows, shapes))
         output.say(f"The chart is in {svg}.")
-    output.show({"measured": [_document(row) for row in rows]}, _table(rows))
-
-
-def _measure(
-    output: Output,
-    directory: StartupDirectory,
-    names: tuple[str, ...],
-    readers: tuple[int, ...],
-    *,
-    cold: bool,
-) -> list[Measured]:
-    from stratalog.cli.startup.strategies import STRATEGIES, load_by
-
-    rows = []
-    for strategy in STRATEGIES:
-        if names and strategy.name not in names:
-            continue
-        for state, prepare in (("clean", directory.make_clean), ("unclean", directory.make_unclean)):
-            for cache in ("warm", "cold") if cold else ("warm",):
-                for count in readers:
-                    prepare()
-                    _set_cache(directory, cache)
-                    output.say(f"{strategy.name}, {state}, {cache} cache, {count} readers ...")
-                    found = load_by(strategy, str(directory.path), readers=count, config=directory.config)
-                    rows.append(
-                        Measured(
-                            strategy=strategy.name,
-                            state=state,
-                            cache=cache,
-                            readers=count,
-                            seconds=found.seconds,
-                            bytes_read=found.bytes_read,
-                            segments_scanned=sum(times > 0 for times in found.scans.values()),
-                            segments_scanned_twice=found.scanned_twice,
-                        )
-                    )
-    return rows
-
-
-def _measure_kafka(
-    output: Output, kafka: Path, directory: StartupDirectory, readers: tuple[int, ...]
-) -> list[Measured]:
-    from stratalog.cli.startup.rival import load_with_kafka
-
-    rows = []
-    for state, prepare in (("clean", directory.make_clean), ("unclean", directory.make_unclean)):
-        for count in readers:
-            prepare()
-            output.say(f"Kafka itself, {state}, {count} threads ...")
-            seconds = load_with_kafka(kafka, directory.path, threads=count)
-            rows.append(Measured(strategy=KAFKA, state=state, cache="warm", readers=count, seconds=seconds))
-    return rows
-
-
-def _set_cache(directory: StartupDirectory, cache: str) -> None:
-    """Fill the page cache by reading everything once, or empty it."""
-    os.sync()
-    if cache == "cold":
-        DROP_CACHES.write_text("3")
-        return
-    buffer = bytearray(1 << 20)
-    for path in directory.logs():
-        with path.open("rb", buffering=0) as file:
-            while file.readinto(buffer):
-                pass
-
-
-def _names(strategies: Sequence[Strategy]) -> str:
-    return ", ".join(strategy.name for strategy in strategies)
-
-
-def _document(row: Measured) -> dict[str, object]:
-    return {**asdict(row), "seconds": round(row.seconds, 4), "measured_once": row.measured_once or None}
-
-
-def _table(rows: list[Measured]) -> Table:
-    return Table(
-        title="Loading a log directory",
-        columns=[
-            "strategy",
-            "state",
-            "cache",
-            ">readers",
-            ">seconds",
-            ">read",
-            ">scanned",
-            ">twice",
-            "in the report",
-        ],
-        rows=[
-            [
-                row.strategy,
-                row.state,
-                row.cache,
-                f"{row.readers}",
-                f"{row.seconds:.3f}",
-                "" if row.bytes_read is None else size_text(row.bytes_read),
-                _number(row.segments_scanned),
-                _number(row.segments_scanned_twice),
-                row.measured_once,
-            ]
-            for row in rows
-        ],
+    output.show(
+        {"measured": [document(row, rows) for row in rows], "left_out": LEFT_OUT},
+        *tables(rows, shapes),
+        verdict="\n".join([*sentences(rows), LEFT_OUT]),
     )
 
 
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value}"
+class _Plan(NamedTuple):
+    strategies: tuple[Strategy, ...]
+    readers: tuple[int, ...]
+    rounds: int
+    cold: bool
+    rival: Rival | None
+    is_named: bool  # the rival, by the user: then it must work
 
 
-def _chart(rows: list[Measured], size: int) -> str:
-    from stratalog.cli.startup.chart import ChartBar, bar_chart
+def _measure_all(
+    output: Output, plan: _Plan, shape: Shape, many: int, root: Path
+) -> tuple[list[Measured], dict[str, Shape]]:
+    """The rows, and the shape of the directory by the state that it was loaded in."""
+    from stratalog.cli.startup.article import CLEAN, MANY, UNCLEAN
 
-    groups = []
-    for state, cache in dict.fromkeys((row.state, row.cache) for row in rows):
-        bars = [
-            ChartBar(f"{row.strategy}, {row.readers} readers", row.seconds, _beside(row), number)
-            for row in rows
-            if (row.state, row.cache) == (state, cache)
-            for number in (sorted({other.readers for other in rows}).index(row.readers),)
-        ]
-        groups.append((f"{state}, {cache} cache: seconds", bars))
-    return bar_chart(f"Loading a log directory of {size_text(size)}", groups)
+    rows = _measure(output, plan, root / "logs", shape, (CLEAN, UNCLEAN), plan.readers)
+    shapes = {CLEAN: shape, UNCLEAN: shape}
+    if many:
+        # As many partitions as before, if they have the same number of segments then.
+        partitions = next(count for count in range(min(shape.partitions, many), 0, -1) if many % count == 0)
+        shapes[MANY] = replace(
+            shape, partitions=partitions, segments=many // partitions, segment_size=_SMALL_SEGMENT
+        )
+        rows += _measure(output, plan, root / "many", shapes[MANY], (MANY,), plan.readers[:1])
+    return rows, shapes
 
 
-def _beside(row: Measured) -> str:
-    return f"{row.seconds:.2f} s" + (f"  (older report: {row.measured_once})" if row.measured_once else "")
+def _measure(
+    output: Output, plan: _Plan, path: Path, shape: Shape, states: tuple[str, ...], readers: tuple[int, ...]
+) -> list[Measured]:
+    from stratalog.cli.startup.directory import StartupDirectory
+    from stratalog.cli.startup.measuring import Measuring
+
+    directory = StartupDirectory(path, shape)
+    output.say(
+        f"Building {counted(shape.partitions, 'partition')} with {shape.total_segments:,} segments, "
+        f"{size_text(shape.total_size)} ..."
+    )
+    directory.build()
+    measuring = Measuring(directory, rounds=plan.rounds, cold=plan.cold, say=output.say)
+    rows = measuring.strategies(plan.strategies, states, readers)
+    if plan.rival is not None:
+        try:
+            rows += measuring.broker(plan.rival, states, readers)
+        except UsageError as error:
+            if plan.is_named:
+                raise
+            output.say(f"The broker is left out: {error}")
+    directory.remove()
+    return rows
+
+
+def _chosen(names: tuple[str, ...]) -> tuple[Strategy, ...]:
+    from stratalog.cli.startup.strategies import STRATEGIES
+
+    known = {strategy.name: strategy for strategy in STRATEGIES}
+    unknown = {*names} - {*known}
+    if unknown:
+        raise UsageError(
+            f"{', '.join(sorted(unknown))}: there is no such strategy; the strategies are {', '.join(known)}."
+        )
+    return tuple(strategy for name, strategy in known.items() if not names or name in names)
+
+
+def _rival(output: Output, kafka: Path | None) -> Rival | None:
+    """The Kafka that was named, or else one that is found; a sentence says if there is none."""
+    from stratalog.cli.startup.rival import Rival, find_kafka
+
+    if kafka is not None:
+        return Rival(kafka)
+    found = find_kafka(os.environ)
+    why = "there is no Kafka on the PATH or in the cache of the tests"
+    if found is not None:
+        try:
+            return Rival(found)
+        except UsageError as error:
+            why = str(error).rstrip(".")
+    output.say(f"No real broker is measured: {why}. Name one with --kafka DIR or KAFKA_HOME.")
+    return None
+
+
+def _can_empty_caches(output: Output) -> bool:
+    from stratalog.cli.startup.measuring import DROP_CACHES
+
+    can_empty = os.access(DROP_CACHES, os.W_OK)
+    if not can_empty:
+        output.say(f"Nothing is measured with a cold cache: only root on Linux can empty it ({DROP_CACHES}).")
+    return can_empty

@@ -43,7 +43,7 @@ def test_it_becomes_unclean_and_clean_again(tmp_path: Path) -> None:
 
     built.make_unclean()
     assert not (directory / CLEAN_SHUTDOWN).exists()
-    assert checkpoint(directory) == ["startup 0 0"]
+    assert checkpoint(directory) == ["startup 0 0"]  # the base of the only segment
     assert index.stat().st_size == 10 * MIB
     assert not [*(directory / "startup-0").glob("*.snapshot")]
 
@@ -51,3 +51,29 @@ def test_it_becomes_unclean_and_clean_again(tmp_path: Path) -> None:
     assert (directory / CLEAN_SHUTDOWN).exists()
     assert checkpoint(directory) == end
     assert index.stat().st_size == closed_size
+
+
+def test_the_newest_segments_are_not_flushed_after_a_power_cut(tmp_path: Path) -> None:
+    shape = Shape(partitions=1, segments=3, segment_size=16 << 10, batch_size=4096, unflushed=2)
+    built = StartupDirectory(tmp_path / "logs", shape)
+    built.build()
+
+    built.make_unclean()
+
+    _, second, _ = sorted((tmp_path / "logs" / "startup-0").glob("*.log"))
+    assert checkpoint(tmp_path / "logs") == [f"startup 0 {int(second.stem)}"]
+
+
+def test_what_a_load_has_made_of_it_is_undone(tmp_path: Path) -> None:
+    built = StartupDirectory(
+        tmp_path / "logs", Shape(partitions=1, segments=2, segment_size=16 << 10, batch_size=4096)
+    )
+    built.build()
+    folder = tmp_path / "logs" / "startup-0"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    for file in [*folder.glob("*.index"), *folder.glob("*.snapshot")]:
+        file.unlink()
+
+    built.make_clean()
+
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

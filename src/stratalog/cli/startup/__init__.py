@@ -1,9 +1,15 @@
-"""The parts of `stratalog bench startup`: a directory to load, the rival, and a chart.
+"""The parts of `stratalog bench startup`: directories to load, the strategies, the rival, and what is shown.
 
-chart       a bar chart as SVG
-directory   a log directory that is made clean or unclean again for each round
-rival       Kafka's own loading of a copy, timed by its log line
-strategies  how Kafka has loaded a log directory over the years
+article       what the article that named the strategies has measured
+chart         a bar chart as SVG
+counting      a disk that counts reads, writes and syncs
+directory     a log directory that is made clean or unclean again for each round
+kafka_load    one partition, loaded as Kafka 2.1 did
+mapped_index  an index file in memory, as Kafka maps it
+measuring     the cells of the table, each measured in several rounds
+rival         Kafka's own loading, timed by its log lines
+shown         the tables, the JSON, the sentences and the picture
+strategies    how Kafka has loaded a log directory over the years
 
 Not here: anything that another command uses.
 """

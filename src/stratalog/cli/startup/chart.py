@@ -19,9 +19,20 @@ class ChartBar(NamedTuple):
     colour: int = 0
 
 
-def bar_chart(title: str, groups: Sequence[tuple[str, Sequence[ChartBar]]]) -> str:
-    """The document. Each group of bars has its own scale: groups may differ by orders of magnitude."""
+def bar_chart(
+    title: str,
+    groups: Sequence[tuple[str, Sequence[ChartBar]]],
+    *,
+    legend: Sequence[tuple[str, int]] = (),
+) -> str:
+    """The document. Each group of bars has its own scale: groups may differ by orders of magnitude.
+
+    `legend` says what the colours mean.
+    """
     parts, y = [], _TOP
+    if legend:
+        parts += [_legend_entry(_LEFT + 130 * at, y, *entry) for at, entry in enumerate(legend)]
+        y += _ROW + _GAP
     for name, bars in groups:
         parts.append(f'<text x="8" y="{y + 12}" font-weight="bold">{escape(name)}</text>')
         y += _ROW
@@ -31,7 +42,7 @@ def bar_chart(title: str, groups: Sequence[tuple[str, Sequence[ChartBar]]]) -> s
             parts.append(
                 f'<text x="{_LEFT - 8}" y="{y + 12}" text-anchor="end">{escape(bar.label)}</text>'
                 f'<rect x="{_LEFT}" y="{y + 1}" width="{width}" height="{_ROW - 4}" '
-                f'fill="{_COLOURS[bar.colour % len(_COLOURS)]}"/>'
+                f'fill="{_fill(bar.colour)}"/>'
                 f'<text x="{_LEFT + width + 6}" y="{y + 12}">{escape(bar.text)}</text>'
             )
             y += _ROW
@@ -43,3 +54,14 @@ def bar_chart(title: str, groups: Sequence[tuple[str, Sequence[ChartBar]]]) -> s
         f'<text x="8" y="22" font-size="15">{escape(title)}</text>'
     )
     return "\n".join([head, *parts, "</svg>", ""])
+
+
+def _legend_entry(x: int, y: int, words: str, colour: int) -> str:
+    return (
+        f'<rect x="{x}" y="{y + 1}" width="14" height="{_ROW - 4}" fill="{_fill(colour)}"/>'
+        f'<text x="{x + 20}" y="{y + 12}">{escape(words)}</text>'
+    )
+
+
+def _fill(colour: int) -> str:
+    return _COLOURS[colour % len(_COLOURS)]

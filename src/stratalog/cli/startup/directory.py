@@ -26,16 +26,25 @@ _RECORD_OVERHEAD = 9  # of a record of 100 bytes: lengths and deltas, without th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The size of the directory and of its batches."""
+    """The size of the directory and of its batches.
+
+    `unflushed` is how many of the newest segments of each partition lie above its recovery point after a
+    power cut. A broker flushes a segment when it rolls to the next one, so usually that is one.
+    """
 
     partitions: int
-    segments: int
+    segments: int  # of each partition
     segment_size: int
     batch_size: int
+    unflushed: int = 1
 
     @property
     def total_size(self) -> int:
-        return self.partitions * self.segments * self.segment_size
+        return self.total_segments * self.segment_size
+
+    @property
+    def total_segments(self) -> int:
+        return self.partitions * self.segments
 
 
 class StartupDirectory:
@@ -45,7 +54,7 @@ class StartupDirectory:
         self.path, self.shape = path, shape
         self.config = LogConfig.of({"segment.bytes": max(shape.segment_size, 1 << 20)})
         self._disk = Disk()
-        self._built = path.parent / "built"  # the small files of a partition that was closed
+        self._built = path.parent / f"{path.name}-built"  # the small files of a partition that was closed
         self._end_offset = 0
 
     def build(self, on_partition: Callable[[int], None] = lambda _number: None) -> None:
@@ -62,16 +71,17 @@ class StartupDirectory:
 
     def make_clean(self) -> None:
         """As a clean shutdown leaves it: trimmed indexes, a snapshot at the end, the clean-shutdown file."""
-        for folder in self._partitions():
-            for file in self._built.iterdir():
-                shutil.copyfile(file, folder / file.name)
+        self._restore()
         self._write_recovery_points(self._end_offset)
         CleanState(self._disk, str(self.path)).put_back(NO_PROMISE)
 
     def make_unclean(self) -> None:
-        """As a power cut leaves it: no clean-shutdown file, no checkpoint, newest indexes preallocated."""
+        """As a power cut leaves it: no clean-shutdown file, no snapshot at the end, newest indexes
+        preallocated, and the newest segments above the recovery points."""
+        self._restore()
         CleanState(self._disk, str(self.path)).discard()
-        self._write_recovery_points(0)
+        bases = sorted(int(log.stem) for log in (self.path / f"{TOPIC}-0").glob("*.log"))
+        self._write_recovery_points(bases[-min(self.shape.unflushed, len(bases))])
         for folder in self._partitions():
             newest = max(folder.glob("*.log"))
             for suffix, entry_size in ((".index", 8), (".timeindex", 12)):
@@ -80,9 +90,19 @@ class StartupDirectory:
             (folder / f"{self._end_offset:020d}.snapshot").unlink(missing_ok=True)
         (self.path / META_PROPERTIES).unlink(missing_ok=True)
 
+    def remove(self) -> None:
+        shutil.rmtree(self.path)
+        shutil.rmtree(self._built)
+
     def logs(self) -> list[Path]:
         """All .log files."""
         return sorted(self.path.glob(f"{TOPIC}-*/*.log"))
+
+    def _restore(self) -> None:
+        """Give each partition its indexes and snapshots back, whatever the last load has made of them."""
+        for folder in self._partitions():
+            for file in self._built.iterdir():
+                shutil.copyfile(file, folder / file.name)
 
     def _partitions(self) -> Iterator[Path]:
         return (self.path / f"{TOPIC}-{number}" for number in range(self.shape.partitions))
