@@ -107,13 +107,17 @@ test-deep: check  ## Everything with the full counts; hours
 	$(MAKE) $(AT_ONCE) COUNTS=deep test-kafka
 	$(MAKE) $(AT_ONCE) COUNTS=deep spark-session spark-processes
 
+.PHONY: bench
+bench: kernels  ## Run the benchmarks and write docs/benchmarks.md, on a quiet machine (ARGS="ls scan")
+	$(PYTHON_IN) -m tools.bench write $(ARGS)
+
 .PHONY: bench-smoke
 bench-smoke: set-up  ## Run every benchmark on a hundredth of its data: does it run, not how fast
-	$(PYTHON_IN) tools/bench.py smoke $(ARGS)
+	$(PYTHON_IN) -m tools.bench smoke $(ARGS)
 
 .PHONY: bench-compare
 bench-compare: set-up  ## Benchmarks of REF=main and of this tree, by turns on this machine (ARGS=walk)
-	$(PYTHON_IN) tools/bench.py compare $(REF) $(ARGS)
+	$(PYTHON_IN) -m tools.bench compare $(REF) $(ARGS)
 
 .PHONY: warm
 warm: set-up  ## Compile the kernels and keep Spark's classes, so that commands start faster

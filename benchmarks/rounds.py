@@ -87,9 +87,9 @@ class Rounds:
         best_rival, best_ours = min(t[0] for t in times), min(t[1] for t in times)
         print(f"{figure}: rival {best_rival:.3f} {unit}, ours {best_ours:.3f} {unit}", flush=True)
 
-    def state(self, figure: str, ratio: float, floor: float) -> None:
-        """Record a figure that is not a time, such as memory."""
-        self._figures.append((figure, ratio, ratio, floor))
+    def state(self, figure: str, ratio: float, floor: float, middle: float | None = None) -> None:
+        """Record a figure that is not a time, such as memory, or one that was measured elsewhere."""
+        self._figures.append((figure, ratio, ratio if middle is None else middle, floor))
 
     def _print_seconds(self, figure: str, times: list[float]) -> None:
         """Print the best of our rounds, for `tools/bench.py compare`."""

@@ -1,23 +1,29 @@
-"""Runs benchmarks: all of them on little data, or those of two commits in turns on this machine.
+"""Runs benchmarks: for the page of figures, on little data, or those of two commits in turns on this machine.
 
-python tools/bench.py smoke [NAME ...]
-python tools/bench.py compare REF [NAME ...] [--turns 5] [--rounds 2] [--scale 0.2]
+python -m tools.bench write [NAME ...] [--page FILE [--smoke]]
+python -m tools.bench smoke [NAME ...]
+python -m tools.bench compare REF [NAME ...] [--turns 5] [--rounds 2] [--scale 0.2]
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+
+from tools.bench_page import PAGE, BenchmarkRun, commit, machine, parse_output, read_runs, write_page
 
 ROOT = Path(__file__).parent.parent
 # The line that a benchmark prints for each of its figures when it runs without the rival.
@@ -29,6 +35,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, dest="command")
+    write_parser = commands.add_parser("write")
+    write_parser.add_argument("names", nargs="*")
+    write_parser.add_argument("--page", type=Path, help=f"write this page (default {PAGE})")
+    write_parser.add_argument("--smoke", action="store_true", help="a hundredth of the data; needs --page")
     commands.add_parser("smoke").add_argument("names", nargs="*")
     compare_parser = commands.add_parser("compare")
     compare_parser.add_argument("ref")
@@ -39,7 +49,14 @@ def main() -> int:
     )
     compare_parser.add_argument("--scale", type=float, default=1.0, help="a part of the data (default 1.0)")
     options = parser.parse_args()
-    names = options.names or benchmarks(ROOT)
+    known = benchmarks(ROOT)
+    names = options.names or known
+    if unknown := sorted({*names} - {*known}):
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
+    if options.command == "write":
+        if options.smoke and options.page is None:
+            parser.error("--smoke measures nothing worth a page: give another one with --page")
+        return write(options.page or ROOT / PAGE, names, smoke=options.smoke)
     if options.command == "smoke":
         return smoke(names)
     passed_on = (f"--rounds={options.rounds}", f"--scale={options.scale}")
@@ -50,6 +67,58 @@ def benchmarks(tree: Path) -> list[str]:
     """The modules of a tree that are benchmarks, without their shared helpers."""
     modules = sorted((tree / "benchmarks").glob("*.py"))
     return [module.stem for module in modules if '__name__ == "__main__"' in module.read_text("utf-8")]
+
+
+def write(page: Path, names: Sequence[str], *, smoke: bool) -> int:
+    """Run these benchmarks and write the page after each; returns 1 if one failed or is below its floor.
+
+    What was measured before stays on the page: of the other benchmarks, and of one that fails.
+    """
+    where, failed = machine(), []
+    for name in names:
+        load, began = os.getloadavg()[0], time.monotonic()
+        moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        measured = commit(ROOT)
+        status, output = run_shown(name, page, *(["--smoke"] if smoke else []))
+        figures, notes = parse_output(output)
+        if status not in (0, 1) or not figures:
+            print(f"{name} has failed; the page keeps what was measured before.", file=sys.stderr)
+            failed.append(name)
+            continue
+        if status:
+            failed.append(name)
+        run = BenchmarkRun(
+            about=question(name),
+            figures=figures,
+            notes=notes,
+            measured_at=moment,
+            commit=measured,
+            machine=where,
+            load=load,
+            seconds=time.monotonic() - began,
+        )
+        write_page(page, {**read_runs(page), name: run}, benchmarks(ROOT))
+    print(f"{len(names)} benchmarks ran; {len(failed)} failed or were below a floor", *failed)
+    return 1 if failed else 0
+
+
+def question(name: str) -> str:
+    """The docstring of a benchmark: the question, and what the least possible cost is."""
+    return ast.get_docstring(ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text("utf-8"))) or ""
+
+
+def run_shown(name: str, page: Path, *options: str) -> tuple[int, str]:
+    """Run a benchmark and print its output as it comes; returns its exit status and the output."""
+    lines = []
+    command, environ = _command(ROOT, name, options)
+    # For a picture that the benchmark draws itself.
+    environ["STRATALOG_PICTURES"] = str(page.with_suffix("").absolute())
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+    return running.returncode, "".join(lines)
 
 
 def smoke(names: Sequence[str]) -> int:
@@ -97,9 +166,15 @@ def _sentence(ref: str, there: Sequence[float], here: Sequence[float]) -> str:
 
 def run(tree: Path, name: str, *options: str, capture: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a benchmark of a tree with that tree's own sources."""
-    environ = {**os.environ, "PYTHONPATH": str(tree / "src")}
-    command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+    command, environ = _command(tree, name, options)
     return subprocess.run(command, cwd=tree, env=environ, capture_output=capture, text=True, check=False)
+
+
+def _command(tree: Path, name: str, options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    return [sys.executable, "-m", f"benchmarks.{name}", *options], {
+        **os.environ,
+        "PYTHONPATH": str(tree / "src"),
+    }
 
 
 @contextmanager
