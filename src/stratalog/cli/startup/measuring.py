@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from stratalog.cli.startup.article import BASELINE, UNCLEAN, article_gain, article_text
 from stratalog.cli.startup.directory import StartupDirectory
 from stratalog.cli.startup.kafka_load import Strategy
-from stratalog.cli.startup.rival import BrokerLoad, Rival
+from stratalog.cli.startup.rival import Rival
 from stratalog.cli.startup.strategies import LoadMeasurement, load_by
 from stratalog.operations.words import counted
 
 KAFKA = "Kafka itself"
 WARM, COLD = "warm", "cold"
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-_Load = TypeVar("_Load")
 
 
 class Cell(NamedTuple):
@@ -86,7 +85,7 @@ class Measuring:
     def strategies(
         self, chosen: Sequence[Strategy], states: Sequence[str], readers: Sequence[int]
     ) -> list[Measured]:
-        """Our strategies. Each round has all cells, so that a disturbance does not hit only one of them."""
+        """Our strategies."""
         by_name = {strategy.name: strategy for strategy in chosen}
 
         def load(cell: Cell) -> LoadMeasurement:
@@ -97,61 +96,33 @@ class Measuring:
                 config=self._directory.config,
             )
 
-        rows = []
-        for cell, loads in self._loads([*by_name], states, readers, load):
-            best = min(loads, key=lambda found: found.seconds)
-            rows.append(
-                Measured(
-                    cell=cell,
-                    times=tuple(found.seconds for found in loads),
-                    partitions=self._directory.shape.partitions,
-                    partition_seconds=best.partition_seconds,
-                    bytes_read=best.bytes_read,
-                    bytes_written=best.bytes_written,
-                    syncs=best.syncs,
-                    busy=best.busy,
-                    segments_scanned=best.segments_scanned,
-                    segments_scanned_twice=best.scanned_twice,
-                )
-            )
-        return rows
+        return self._measure([*by_name], states, readers, load)
 
     def broker(self, rival: Rival, states: Sequence[str], readers: Sequence[int]) -> list[Measured]:
         """The same by a real broker."""
 
-        def load(cell: Cell) -> BrokerLoad:
+        def load(cell: Cell) -> LoadMeasurement:
             return rival.load(self._directory.path, threads=cell.readers)
 
-        rows = []
-        for cell, loads in self._loads([KAFKA], states, readers, load):
-            best = min(loads, key=lambda found: found.seconds)
-            rows.append(
-                Measured(
-                    cell=cell,
-                    times=tuple(found.seconds for found in loads),
-                    partitions=self._directory.shape.partitions,
-                    partition_seconds=best.partition_seconds,
-                )
-            )
-        return rows
+        return self._measure([KAFKA], states, readers, load)
 
-    def _loads(
+    def _measure(
         self,
         names: Sequence[str],
         states: Sequence[str],
         readers: Sequence[int],
-        load: Callable[[Cell], _Load],
-    ) -> Iterator[tuple[Cell, list[_Load]]]:
-        cells = [
-            Cell(name, state, cache, count)
+        load: Callable[[Cell], LoadMeasurement],
+    ) -> list[Measured]:
+        """Each round has all cells, so that a disturbance does not hit only one of them."""
+        found: dict[Cell, list[LoadMeasurement]] = {
+            Cell(name, state, cache, count): []
             for state in states
             for cache in self._caches
             for name in names
             for count in readers
-        ]
-        found: dict[Cell, list[_Load]] = {cell: [] for cell in cells}
+        }
         for number in range(self._rounds):
-            for cell in cells:
+            for cell, loads in found.items():
                 self._say(
                     f"Round {number + 1} of {self._rounds}: {cell.strategy}, {cell.state}, "
                     f"{cell.cache} cache, {counted(cell.readers, 'reader')} ..."
@@ -161,8 +132,23 @@ class Measuring:
                 else:
                     self._directory.make_clean()
                 self._set_cache(cell.cache)
-                found[cell].append(load(cell))
-        yield from found.items()
+                loads.append(load(cell))
+        return [self._row(cell, loads) for cell, loads in found.items()]
+
+    def _row(self, cell: Cell, loads: Sequence[LoadMeasurement]) -> Measured:
+        best = min(loads, key=lambda load: load.seconds)
+        return Measured(
+            cell=cell,
+            times=tuple(load.seconds for load in loads),
+            partitions=self._directory.shape.partitions,
+            partition_seconds=best.partition_seconds,
+            bytes_read=best.bytes_read,
+            bytes_written=best.bytes_written,
+            syncs=best.syncs,
+            busy=best.busy,
+            segments_scanned=best.scanned(at_least=1),
+            segments_scanned_twice=best.scanned(at_least=2),
+        )
 
     def _set_cache(self, cache: str) -> None:
         """Fill the page cache by reading everything once, or empty it."""

@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from stratalog.cli.startup.directory import TOPIC
+from stratalog.cli.startup.strategies import LoadMeasurement
 from stratalog.errors import UsageError
 
 _LOADED = re.compile(rb"Loaded \d+ logs in (\d+)ms")
@@ -24,13 +24,6 @@ _TIMEOUT_S = 3600.0
 _LINKED = ".log"
 _OLDEST = 4  # the major release whose options and log lines are known here
 _JVM = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC")  # as kafka-server-start.sh, which has more
-
-
-class BrokerLoad(NamedTuple):
-    """The time that the broker states for all logs, and the median of those it states for each."""
-
-    seconds: float
-    partition_seconds: float | None
 
 
 class Rival:
@@ -47,7 +40,7 @@ class Rival:
         self._command = [java, *_JVM]
         self._classes = ["-cp", f"{jars}/*"]
 
-    def load(self, directory: Path, *, threads: int) -> BrokerLoad:
+    def load(self, directory: Path, *, threads: int) -> LoadMeasurement:
         """Let the broker load a copy, because loading recovers the logs; the copy is removed afterwards.
 
         The .log files of the copy are links to those of the directory, so that the page cache has as much of
@@ -79,7 +72,7 @@ class Rival:
             words = (done.stdout + done.stderr).decode(errors="replace").strip()
             raise UsageError(f"{self.kafka}: Kafka failed to format the copy: {words[-500:]}")
 
-    def _start(self, config: Path, work: Path) -> BrokerLoad:
+    def _start(self, config: Path, work: Path) -> LoadMeasurement:
         output = work / "broker.log"
         logging = work / "log4j2.properties"
         logging.write_text(
@@ -98,7 +91,9 @@ class Rival:
                 found = _LOADED.search(printed)
                 if found is not None:
                     times = [int(text) / 1000 for text in _LOADED_ONE.findall(printed)]
-                    return BrokerLoad(int(found[1]) / 1000, median(times) if times else None)
+                    return LoadMeasurement(
+                        seconds=int(found[1]) / 1000, partition_seconds=median(times) if times else None
+                    )
                 if broker.poll() is not None:
                     break
                 time.sleep(0.1)

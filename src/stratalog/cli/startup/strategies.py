@@ -52,24 +52,20 @@ class LoadMeasurement:
 
     `partition_seconds` is the median of the partitions' own times, None if they are not loaded one by one.
     `busy` is the fraction of the time in which the device was busy, None if the system does not count that.
+    Of a real broker only the times are known.
     """
 
     seconds: float
     partition_seconds: float | None = None
-    bytes_read: int
-    bytes_written: int
-    syncs: int
-    busy: float | None
-    scans: Counter[str]
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    syncs: int | None = None
+    busy: float | None = None
+    scans: Counter[str] | None = None
 
-    @property
-    def segments_scanned(self) -> int:
-        return sum(times > 0 for times in self.scans.values())
-
-    @property
-    def scanned_twice(self) -> int:
-        """How many segments were read more than once."""
-        return sum(times > 1 for times in self.scans.values())
+    def scanned(self, at_least: int) -> int | None:
+        """How many segments were read so often, or more often."""
+        return None if self.scans is None else sum(times >= at_least for times in self.scans.values())
 
 
 def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConfig) -> LoadMeasurement:
