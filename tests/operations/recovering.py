@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
+from stratalog.engine.engine import Engine
 from stratalog.operations.recover import RecoverOptions, RecoverReport, recover
 from tests.directory.recovery.recovering import (
     SERVER,
     files_of,
 )
+
+NOW = 1_800_000_000_000
 
 
 def run(*directories: Path, **options: object) -> RecoverReport:
@@ -21,3 +26,17 @@ def both(directory: Path, **options: object) -> tuple[RecoverReport, RecoverRepo
     plan = run(directory, dry_run=True, **options)
     assert files_of(directory) == before
     return plan, run(directory, **options)
+
+
+def left_by(engine: Engine | None, root: Path, directories: Sequence[Path], **options: object) -> object:
+    """Everything that a run leaves in these directories below `root`, and its report, without the root."""
+    asked = RecoverOptions(server=SERVER, **options)  # type: ignore[arg-type]
+    report = recover([str(directory) for directory in directories], asked, engine=engine, clock=lambda: NOW)
+    document = report.to_document()
+    for key in ("seconds", "devices"):
+        del document[key]
+    files = {
+        name: data.replace(str(root).encode(), b"") if name.endswith(".jsonl") else data
+        for name, data in files_of(root).items()
+    }
+    return json.dumps(document, default=str).replace(str(root), ""), files

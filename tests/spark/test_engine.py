@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import Progress
-from stratalog.errors import CorruptRecordError
+from stratalog.errors import CorruptRecordError, NoSuchFileError
 from stratalog.files.reading import DiskReader
-from stratalog.spark.engine import SparkEngine
+from stratalog.spark.engine import SparkEngine, run_pack
 
 
 def factorial(_: DiskReader, task: int) -> int:
@@ -102,3 +103,48 @@ def test_the_callers_job_group_is_put_back(spark: SparkSession) -> None:
 
     assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") == "mine"
     assert spark.sparkContext.getLocalProperty("spark.job.description") == "of the caller"
+
+
+def read_text(disk: DiskReader, path: str) -> bytes:
+    return disk.read_at(path, 100, 0)
+
+
+def test_a_worker_that_is_used_again_does_not_read_the_file_of_an_earlier_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file, new = tmp_path / "a.log", tmp_path / "a.log.swap"
+    file.write_bytes(b"old")
+    engine = SparkEngine(spark, packs_per_core=8)
+    results_in_order(engine.run(read_text, [str(file)] * 16))
+    new.write_bytes(b"new")
+    new.replace(file)
+
+    results = results_in_order(engine.run(read_text, [str(file)] * 16))
+
+    assert set(results) == {b"new"}
+
+
+def test_tasks_that_are_no_longer_wanted_when_a_job_starts_have_no_outcome(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.spark.engine.TASKS_IN_A_JOB", 4)
+
+    outcomes = SparkEngine(spark).run(
+        factorial, list(range(12)), is_wanted=lambda number: not 3 <= number < 9
+    )
+
+    assert sorted(outcome.task for outcome in outcomes) == [0, 1, 2, 9, 10, 11]
+
+
+def missing(disk: DiskReader, path: str) -> int:
+    return disk.size(path)
+
+
+def test_an_error_of_a_disk_names_the_host_if_it_is_not_the_drivers() -> None:
+    ((_, here),) = run_pack(missing, [(0, "nowhere/a.log")], socket.gethostname())
+    ((_, there),) = run_pack(missing, [(0, "nowhere/a.log")], "driver")
+
+    assert isinstance(here, NoSuchFileError)
+    assert isinstance(there, NoSuchFileError)
+    assert str(there) == f"{here} (on host {socket.gethostname()})"
+    assert (there.path, there.errno) == (here.path, here.errno)

@@ -15,6 +15,7 @@ from stratalog.cli.options import (
     topic_settings_option,
 )
 from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.cli.spark_options import engine_option, started_engine
 from stratalog.errors import UsageError
 from stratalog.files.paths import absolute_path
 
@@ -43,6 +44,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False)
     type=click.IntRange(1, 256),
     help="The number of readers for each device; measured by default.",
 )
+@engine_option
 @click.option(
     "--quarantine", type=_DIRECTORY, metavar="DIR", help="Keep the bytes that are cut off in this directory."
 )
@@ -67,6 +69,7 @@ def recover(
     salvage: bool,
     keep_open_transactions: bool,
     readers: int | None,
+    master: str | None,
     quarantine: str | None,
     no_quarantine: bool,
     work_dir: str | None,
@@ -87,6 +90,8 @@ def recover(
         raise UsageError("--quarantine and --no-quarantine contradict each other.")
     if keep_open_transactions and not salvage:
         raise UsageError("--keep-open-transactions has a meaning only with --salvage: give both.")
+    if master is not None and readers is not None:
+        raise UsageError("--readers sets the threads of this process: with --master, Spark's cores read.")
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
     if process_crash and (missing := broker.not_named()):
@@ -109,8 +114,8 @@ def recover(
         keeps_cuts=not no_quarantine,
         work_dir=None if work_dir is None else absolute_path(work_dir),
     )
-    with output.progress() as on_progress:
-        report = recover_log_directories(broker.directories, options, on_progress=on_progress)
+    with started_engine(output, "recover", master) as engine, output.progress() as on_progress:
+        report = recover_log_directories(broker.directories, options, engine=engine, on_progress=on_progress)
     for note in broker.notes:
         output.say(note)
     return output.report(report)

@@ -57,12 +57,14 @@ class Engine(Protocol):
         sizes: Sequence[int] | None = None,
         paths: Sequence[str] | None = None,
         on_progress: OnProgress | None = None,
+        is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
         """The outcome of each task, as they finish. Closing the iterator ends the run.
 
         `sizes` are the bytes that each task reads, `paths` what it reads from. With paths, the tasks of one
         device run in their order, by as many readers as the device can use. Without paths the largest start
-        first, on all cores. `on_progress` may be called from another thread.
+        first, on all cores. `on_progress` may be called from another thread. `is_wanted` is called with a
+        task's number before the engine starts it; a task that is no longer wanted has no outcome.
         """
         ...
 

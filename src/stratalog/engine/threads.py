@@ -35,10 +35,7 @@ class ThreadEngine:
         on_progress: OnProgress | None = None,
         is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
-        """As `Engine.run`. `is_wanted` is called with a task's number when its turn comes, in any thread.
-
-        A task that is no longer wanted is not started, and has no outcome.
-        """
+        """As `Engine.run`. `is_wanted` is called when a task's turn comes, in any thread."""
         size_of = task_sizes(len(tasks), sizes)
         queues, totals = self._queues(tasks, size_of, paths)
         workers = self._workers or (None if paths is not None else os.cpu_count() or 1)

@@ -34,6 +34,10 @@ class DiskError(StratalogError, OSError):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.reason, self.errno)
 
+    def on_host(self, host: str) -> DiskError:
+        """The same error, whose words name the host that met it."""
+        return DiskError(self.path, f"{self.reason} (on host {host})", self.errno)
+
 
 class NoSuchFileError(DiskError, FileNotFoundError):
     """A file or directory that is to be read is not there."""

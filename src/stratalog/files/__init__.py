@@ -15,6 +15,7 @@ refusals         the system's refusals as our errors
 simulated        a disk in memory that fails or loses power at any step
 simulated_crash  what a power cut may take from a simulated disk
 simulated_files  the files of a simulated disk, and what survives a power cut
+stamps           whether another machine sees the same file
 storage          which paths can be read, and by which reader; which are local
 
 Not here: what is in a file. Code outside this package never opens a file or looks into a `FileId`.

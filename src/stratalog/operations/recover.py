@@ -8,7 +8,7 @@ are after the run. A dry run reads them unchanged, and leaves out what the run w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
@@ -17,7 +17,9 @@ from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, RecoveryReport
 from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.engine.engine import Engine
 from stratalog.engine.progress import OnProgress
+from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import OFFSET_CHECKPOINTS
 from stratalog.files.paths import absolute_path, last_name, parent_path
@@ -167,15 +169,25 @@ def recover(
     directories: Sequence[str],
     options: RecoverOptions | None = None,
     *,
+    engine: Engine | None = None,
     disk: Disk | None = None,
     clock: Clock = system_clock,
     on_progress: OnProgress | None = None,
 ) -> RecoverReport:
     """Recover all log directories of one broker, and say whether it may be started.
 
-    Raises what `recover_directories` raises if the run is refused; in that case nothing was changed.
+    `engine` scans the segments; by default threads of this process. Its workers must see the directories
+    under the same paths. Everything that is changed is changed by this process. Raises what
+    `recover_directories` raises if the run is refused; in that case nothing was changed.
     """
     options = options or RecoverOptions()
+    if engine is not None:
+        options = replace(options, engine=engine)
+    if options.engine is not None and options.work_dir is not None:
+        raise UsageError(
+            "a recovery with a work directory scans in this process: only it knows which files wait there. "
+            "Leave out --master, or --work-dir."
+        )
     result = recover_directories(
         directories,
         disk=disk,

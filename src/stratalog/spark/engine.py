@@ -12,6 +12,7 @@ several Spark jobs in a row, and the driver holds the outcomes of only one of th
 from __future__ import annotations
 
 import pickle
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, pack, task_sizes
 from stratalog.engine.progress import OnProgress, Progress
-from stratalog.errors import StratalogError
+from stratalog.errors import DiskError, StratalogError
 from stratalog.files.reading import DiskReader
 from stratalog.spark.session import own_python
 from stratalog.version import __version__
@@ -56,12 +57,17 @@ class SparkEngine:
         sizes: Sequence[int] | None = None,
         paths: Sequence[str] | None = None,  # noqa: ARG002 (the executors' devices are unknown here)
         on_progress: OnProgress | None = None,
+        is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
+        """As `Engine.run`. `is_wanted` is asked for all tasks of a Spark job before the job starts."""
         size_of = task_sizes(len(tasks), sizes)
         for first in range(0, len(tasks), TASKS_IN_A_JOB):
             of_job = range(first, min(first + TASKS_IN_A_JOB, len(tasks)))
-            packs = pack([size_of[number] for number in of_job], self._packs_count)
-            work = [[(first + index, tasks[first + index]) for index in members] for members in packs]
+            wanted = [number for number in of_job if is_wanted is None or is_wanted(number)]
+            if not wanted:
+                continue
+            packs = pack([size_of[number] for number in wanted], self._packs_count)
+            work = [[(wanted[index], tasks[wanted[index]]) for index in members] for members in packs]
             numbers = self._spark.range(0, len(packs), 1, len(packs))
             with own_python(self._context):
                 frame = numbers.mapInArrow(_runner(function, work), "outcome binary")
@@ -106,7 +112,7 @@ def _runner(
     function: TaskFunction[Task, Result], work: list[list[tuple[int, Task]]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that a worker runs: from numbers of packs to one pickled outcome for each pack."""
-    planned_by = __version__
+    planned_by, planned_on = __version__, socket.gethostname()
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
@@ -117,7 +123,8 @@ def _runner(
         prepare_worker()
         for batch in batches:
             outcomes = [
-                pickle.dumps(run_pack(function, work[number])) for number in batch.column(0).to_pylist()
+                pickle.dumps(run_pack(function, work[number], planned_on))
+                for number in batch.column(0).to_pylist()
             ]
             yield pyarrow.RecordBatch.from_arrays(
                 [pyarrow.array(outcomes, pyarrow.binary())], names=["outcome"]
@@ -127,19 +134,26 @@ def _runner(
 
 
 def run_pack(
-    function: TaskFunction[Task, Result], members: Sequence[tuple[int, Task]]
+    function: TaskFunction[Task, Result], members: Sequence[tuple[int, Task]], planned_on: str
 ) -> list[tuple[int, Result | StratalogError]]:
     """The number of each task with its result, or with the Stratalog error that it raised.
 
     Spark only passes on the text of an exception; our errors have attributes, so they are returned as values.
+    An error of a disk names the host, unless the driver runs there too: another host may have another disk.
     """
     disk = DiskReader()
+    # Spark uses a worker again for later jobs, and other files may have these names by then.
+    disk.close()
     outcomes: list[tuple[int, Result | StratalogError]] = []
     for number, task in members:
         try:
             outcomes.append((number, function(disk, task)))
+        except DiskError as error:
+            host = socket.gethostname()
+            outcomes.append((number, error if host == planned_on else error.on_host(host)))
         except StratalogError as error:
             outcomes.append((number, error))
+    disk.close()
     return outcomes
 
 

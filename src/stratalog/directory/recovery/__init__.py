@@ -8,6 +8,7 @@ recover             `recover_directories`: locks, surveys, scans, plans, finishe
 rehearsal           what a recovery would leave, for the dry run of an operation after it
 result              what a recovery returns, as values and as JSON
 room                for a dry run: whether there is room for what a plan writes
+scanning            runs the scans, on threads or on a cluster
 shutdown_epoch      which epoch the clean-shutdown files may carry
 tasks               the surveys and scans, as pure functions of tasks
 topic_ids           topic ids that are missing, garbled or not what the cluster says

@@ -1,12 +1,12 @@
 """`recover_directories`: bring log directories to the state that a clean shutdown would have left.
 
 Theory of operation. All directories are locked before anything is changed in one of them. Every partition is
-surveyed, which says what must be read. The scans of all partitions then go through the engine, to the readers
-of each device, in the order of partitions and segments; after the last scan of a partition, another thread
-plans, applies and fsyncs it at once, so that only a few partitions' results are in memory. A failure concerns
-only its own directory, which gets no clean-shutdown file. The others get theirs, but without an epoch,
-because the controller must not believe that nothing is lost. A run that was killed anywhere and is repeated
-has the same result.
+surveyed, which says what must be read. The scans of all partitions then go through the engine: to the
+readers of each device, in the order of partitions and segments, or to a cluster. After the last scan of a
+partition, another thread plans, applies and fsyncs it at once, so that only a few partitions' results are in
+memory. A failure concerns only its own directory, which gets no clean-shutdown file. The others get theirs,
+but without an epoch, because the controller must not believe that nothing is lost. A run that was killed
+anywhere and is repeated has the same result.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
 from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
 from stratalog.directory.recovery.room import Room
+from stratalog.directory.recovery.scanning import run_scans
 from stratalog.directory.recovery.shutdown_epoch import (
     may_stand_beside_an_epoch,
     missing_directories,
     promise_of_the_killed_run,
 )
-from stratalog.directory.recovery.tasks import SurveyTask, scan, survey
+from stratalog.directory.recovery.tasks import SurveyTask, survey
 from stratalog.directory.session import RecoverySources, Session, Unclean
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.work_dir import WorkDirDisk
-from stratalog.engine.progress import DeviceUse, OnProgress, Progress, Remaining
+from stratalog.engine.progress import OnProgress, Progress, Remaining
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import (
     DiskError,
@@ -132,7 +133,7 @@ class _Recovery:
         self._notes: list[str] = []
         self._node = Node()
         self._topics = TopicConfigs()
-        self._uses: tuple[DeviceUse, ...] = ()
+        self._reading = Progress()
         self._work: list[PartitionRecovery] = []
         self._quarantines: dict[str, Quarantine] = {}
 
@@ -153,7 +154,7 @@ class _Recovery:
         self._tell(Phase.DONE)
         return RecoveryReport(
             directories=tuple(directory.report() for directory in self._directories),
-            devices=self._uses,
+            devices=self._reading.devices,
             notes=tuple(self._notes),
             remarks=tuple(found.remark for found in self._directories if found.remark is not None),
             seconds=time.monotonic() - began_s,
@@ -252,34 +253,23 @@ class _Recovery:
             if not self._options.dry_run and not directory.is_left_alone:
                 self._guarded(directory, directory.take_marker)
         self._tell(Phase.SCANNING)  # before the work, so that even quick work shows the stage
-        works = [work for work in self._work for _ in work.survey.scans]
-        scans = [task for work in self._work for task in work.survey.scans]
         options = self._options
-        engine = ThreadEngine(options.readers, disk=self._disk)
         with Finisher(
             self._disk, self._quarantines_of, dry_run=options.dry_run, on_plan=options.on_plan
         ) as finisher:
             for work in self._work:
                 if not work.survey.scans:
                     finisher.put(work)
-            outcomes = engine.run(
-                scan,
-                scans,
-                sizes=[task.size for task in scans],
-                paths=[work.directory.path for work in works],
-                on_progress=self._note_reading,
-                is_wanted=lambda number: works[number].directory.error is None,
-            )
-            with closing(outcomes):
-                for outcome in outcomes:
-                    work = works[outcome.number]
-                    if outcome.error is not None:
-                        work.directory.fail(outcome.error)
-                    elif work.add(outcome.task, outcome.result):
+            scanning = run_scans(self._work, options, disk=self._disk, on_progress=self._note_reading)
+            with closing(scanning) as scanned:
+                for work, task, result in scanned:
+                    if isinstance(result, StratalogError):
+                        work.directory.fail(result)
+                    elif work.add(task, result):
                         finisher.put(work, on_wait=lambda: self._tell(Phase.SCANNING))
 
     def _note_reading(self, progress: Progress) -> None:
-        self._uses = progress.devices
+        self._reading = progress
         self._tell(Phase.SCANNING)
 
     def _survey(self) -> None:
@@ -414,14 +404,10 @@ class _Recovery:
             counts = remaining[work.directory.path]
             counts[0] += not work.is_finished
             counts[1] += work.segments_remaining
-        uses = self._uses if phase is Phase.SCANNING else ()
         self._on_progress(
-            Progress(
+            replace(
+                self._reading if phase is Phase.SCANNING else Progress(),
                 stage=phase,
-                bytes_done=sum(use.bytes_read for use in uses),
-                bytes_total=sum(use.bytes_total for use in uses),
-                rate=sum(use.rate for use in uses),
-                devices=tuple(uses),
                 remaining=tuple(
                     Remaining(directory=path, logs=logs, segments=segments)
                     for path, (logs, segments) in remaining.items()

@@ -2,18 +2,20 @@
 values.
 
 A directory may fail while its tasks wait. They are then not begun. The engine learns that from `is_wanted`
-(`ThreadEngine.run`), because a task knows nothing about other tasks.
+(`Engine.run`), because a task knows nothing about other tasks.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stratalog.buffers import aligned_buffer
 from stratalog.config import LogConfig
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
+from stratalog.files.stamps import FileStamp
 from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 from stratalog.segment.scan import SCAN_SIZE
@@ -48,6 +50,23 @@ def survey(disk: DiskReader, task: SurveyTask) -> Survey:
         now_ms=task.now_ms,
         options=task.options,
     )
+
+
+class StampedScan(NamedTuple):
+    """A scan. If it may run on another machine, `stamp` is the file to scan, as the driver sees it."""
+
+    task: ScanTask
+    stamp: FileStamp | None
+
+
+def scan_stamped(disk: DiskReader, stamped: StampedScan) -> ScanResult:
+    """The scan of one segment; DiskError if this machine sees another file, or the file changes meanwhile."""
+    if stamped.stamp is None:
+        return scan(disk, stamped.task)
+    stamped.stamp.check(disk)
+    result = scan(disk, stamped.task)
+    stamped.stamp.check(disk)
+    return result
 
 
 def scan(disk: DiskReader, task: ScanTask) -> ScanResult:
