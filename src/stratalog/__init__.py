@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from stratalog.log.new_records import NewRecord
     from stratalog.manager.manager import LogManager
     from stratalog.operations.audit.audit import audit
+    from stratalog.operations.erase.erasure import erase
+    from stratalog.operations.estimate import estimate
     from stratalog.operations.recover import RecoverOptions, recover
     from stratalog.records.build import BatchOptions, Record, build_batch, build_batches
     from stratalog.records.columns import read_columns
@@ -67,6 +69,8 @@ __all__ = [
     "audit",
     "build_batch",
     "build_batches",
+    "erase",
+    "estimate",
     "format_directories",
     "graceful_stop",
     "open_log",
@@ -97,6 +101,8 @@ _LAZY = {
     "audit": "stratalog.operations.audit.audit",
     "build_batch": "stratalog.records.build",
     "build_batches": "stratalog.records.build",
+    "erase": "stratalog.operations.erase.erasure",
+    "estimate": "stratalog.operations.estimate",
     "format_directories": "stratalog.directory.formatting.format",
     "graceful_stop": "stratalog.signals",
     "open_log": "stratalog.directory.open_log",

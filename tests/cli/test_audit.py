@@ -127,5 +127,5 @@ def test_a_page_in_an_audited_directory_is_refused(
     for place in (root / "audit.html", root / "rolled-0" / "00000000000000000020.log"):
         assert main.run(["audit", str(root), "--html", str(place)]) == 2
 
-    assert "inside an audited directory" in capsys.readouterr().err
+    assert "inside a log directory" in capsys.readouterr().err
     assert contents(root) == before

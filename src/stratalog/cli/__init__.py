@@ -29,6 +29,7 @@ manual         `stratalog manual`: the man page
 offsets        `stratalog offsets`
 options        the options that commands share, each written once
 output         prints reports, tables, JSON and progress; exit codes
+parquet        `--to`: the rows of a report as Parquet
 progress       progress events (`engine/progress.py`) in words
 quarantine     `stratalog quarantine list`, `show`, `restore` and `purge`
 recover        `stratalog recover`

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from stratalog.cli.options import FILE, Request, directory_options
 from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.cli.parquet import check_targets, parquet_option, write_parquet
 from stratalog.cli.spark_options import engine_option, started_engine
-from stratalog.errors import DiskError, UsageError
-
-if TYPE_CHECKING:
-    from stratalog.operations.audit.audit_report import AuditReport
 
 
 @click.command(short_help="Check every byte of every file; nothing is changed.")
@@ -28,12 +22,7 @@ if TYPE_CHECKING:
     help="The --json report of an earlier audit: read only what is new since then.",
 )
 @engine_option
-@click.option(
-    "--to",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write the findings to this Parquet file, a row each.",
-)
+@parquet_option("Also write the findings to this Parquet file, a row each.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -69,7 +58,7 @@ def audit(
     from stratalog.operations.audit.baseline import Baseline
 
     request = Request.of(directories, config, topic_settings, now)
-    _check_targets([each for each in (to, html) if each is not None], request.directories)
+    check_targets([each for each in (to, html) if each is not None], request.directories)
     before = None if baseline is None else Baseline.parse(baseline.read_text("utf-8"), str(baseline))
     with started_engine(output, "audit", master) as engine, output.progress() as on_progress:
         asked = AuditRequest(
@@ -84,32 +73,10 @@ def audit(
         )
         report = asked.run(on_progress)
     if to is not None:
-        _write_parquet(report, to)
+        write_parquet(report.to_arrow(), to)
     if html is not None:
         from stratalog.files.disk import Disk
 
         Disk().replace(html, report.to_html().encode("ascii"))
         output.say(f"The page is {html}.")
     return output.report(report)
-
-
-def _write_parquet(report: AuditReport, path: Path) -> None:
-    from pyarrow import parquet
-
-    try:
-        parquet.write_table(report.to_arrow(), path)
-    except OSError as error:
-        raise DiskError(path, error.strerror or str(error), error.errno or 0) from error
-
-
-def _check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
-    """Refuse what could not be written after hours of reading, and anything inside what is audited.
-
-    An audit changes nothing there, and a log is easily overwritten.
-    """
-    for file in files:
-        if not file.absolute().parent.is_dir():
-            raise DiskError(file, "its folder does not exist", errno.ENOENT)
-        for directory in directories:
-            if file.resolve().is_relative_to(Path(directory).resolve()):
-                raise UsageError(f"{file} is inside an audited directory, {directory}: write it elsewhere.")

@@ -21,6 +21,7 @@ from stratalog.cli.options import (
     unclean_choice,
 )
 from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.cli.spark_options import engine_option, started_engine
 
 
 @click.command(short_help="Erase keys or offsets from the files of a stopped broker.")
@@ -63,6 +64,7 @@ from stratalog.cli.output import ExitCode, Output, output_options
     "repeatable.",
 )
 @change_options
+@engine_option
 @now_option
 @output_options
 @click.pass_obj
@@ -78,6 +80,7 @@ def erase(
     quarantines: tuple[str, ...],
     dry_run: bool,
     recovers: bool,
+    master: str | None,
     config: Path | None,
     topic_settings: Path | None,
     now: int | None,
@@ -98,17 +101,19 @@ def erase(
     request = Request.of(directories, config, topic_settings, now)
     wanted = [_parse_key(key, key_format) for key in (*map(os.fsencode, keys), *_lines(key_file))]
     ranges = [found for text in offsets for found in _parse_offsets(text)]
-    erasure = Erasure(
-        directories=request.directories,
-        names=names,
-        selection=Selection.of(wanted, ranges),
-        quarantines=quarantines,
-        sources=request.sources,
-        dry_run=dry_run,
-        unclean=unclean_choice(recovers),
-        clock=request.clock,
-    )
-    with output.progress() as on_progress:
+    selection = Selection.of(wanted, ranges)
+    with started_engine(output, "erase", master) as engine, output.progress() as on_progress:
+        erasure = Erasure(
+            directories=request.directories,
+            names=names,
+            selection=selection,
+            quarantines=quarantines,
+            sources=request.sources,
+            dry_run=dry_run,
+            unclean=unclean_choice(recovers),
+            engine=engine,
+            clock=request.clock,
+        )
         report = erasure.run(on_progress)
     return output.report(report)
 

@@ -8,6 +8,8 @@ import click
 
 from stratalog.cli.options import Request, directory_options
 from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.cli.parquet import check_targets, parquet_option, write_parquet
+from stratalog.cli.spark_options import engine_option, started_engine
 
 _FOLDER = click.Path(exists=True, file_okay=False, writable=True)
 
@@ -52,6 +54,8 @@ def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str
     type=_FOLDER,
     help="Where files go between the passes over a log with more keys than the offset map holds.",
 )
+@engine_option
+@parquet_option("Also write the partitions to this Parquet file, a row each.")
 @output_options
 @click.pass_obj
 def estimate(
@@ -68,6 +72,8 @@ def estimate(
     delimiter: int | None,
     top: int,
     work_dir: str | None,
+    master: str | None,
+    to: Path | None,
 ) -> ExitCode:
     """Estimate what compaction would free in each topic, compacted or not, and list the largest keys.
 
@@ -82,19 +88,23 @@ def estimate(
     from stratalog.operations.estimate import Estimation
 
     request = Request.of(directories, config, topic_settings, now)
+    check_targets([] if to is None else [to], request.directories)
     has_prefix = prefix_size is not None or delimiter is not None
-    asked = Estimation(
-        directories=request.directories,
-        names=names,
-        sources=request.sources,
-        manager=ManagerConfig() if request.server is None else request.server.manager,
-        draws=sample,
-        seed=seed,
-        prefix=Prefix(size=prefix_size, delimiter=delimiter) if has_prefix else None,
-        top=top,
-        work_dir=work_dir,
-        clock=request.clock,
-    )
-    with output.progress() as on_progress:
+    with started_engine(output, "estimate", master) as engine, output.progress() as on_progress:
+        asked = Estimation(
+            directories=request.directories,
+            names=names,
+            sources=request.sources,
+            manager=ManagerConfig() if request.server is None else request.server.manager,
+            draws=sample,
+            seed=seed,
+            prefix=Prefix(size=prefix_size, delimiter=delimiter) if has_prefix else None,
+            top=top,
+            work_dir=work_dir,
+            engine=engine,
+            clock=request.clock,
+        )
         report = asked.run(on_progress)
+    if to is not None:
+        write_parquet(report.to_arrow(), to)
     return output.report(report)

@@ -11,6 +11,7 @@ du_report        the report of `du`
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix
 estimate_report  its report
+estimate_task    the estimate of one partition, as a task
 explain          why a segment is still there, and when it will be deleted
 explain_report   its report
 format_report    the report of `format`

@@ -8,32 +8,33 @@ defaults replace them. The report states both as assumptions.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from stratalog.clock import Clock, system_clock
-from stratalog.config import LogConfig, ManagerConfig
+from stratalog.config import ManagerConfig
 from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.session import unique_paths
-from stratalog.engine.progress import OnProgress
+from stratalog.engine.engine import Engine, TaskOutcome
+from stratalog.engine.progress import OnProgress, Progress
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import StratalogError
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.cleaning.clean import DirtyLog
-from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.sampling import ENOUGH, sample_log
-from stratalog.log.cleaning.tally import KeyTally, Prefix, Tally
+from stratalog.log.cleaning.sampling import ENOUGH
+from stratalog.log.cleaning.tally import Prefix, Tally
 from stratalog.operations.estimate_report import EstimateReport, PartitionEstimate, TopicEstimate
-from stratalog.operations.looking import LookedAt, Partition, UnreadablePartition, check_names
-from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size, nobody
-from stratalog.operations.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
+from stratalog.operations.estimate_task import EstimateTask, estimate_partition
+from stratalog.operations.looking import LookedAt, check_names
+from stratalog.operations.read_progress import ReadProgress, logs_size, nobody
 
-COMPACT = frozenset({"compact"})
+AT_ONCE = 64  # partitions in one run of an engine
+
+_Estimated = tuple[PartitionEstimate, list[Tally]]
+_Outcomes = Generator[TaskOutcome[EstimateTask, _Estimated], None, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Estimation:
     """A request: which directories and topics, and a full pass or a number of draws from each partition.
 
     `work_dir` is where files go between the passes over a log with more keys than the offset map holds.
+    `engine` runs the tasks, one for each partition; by default threads of this process.
     """
 
     directories: Sequence[str]
@@ -52,6 +54,7 @@ class Estimation:
     prefix: Prefix | None = None
     top: int = 10
     work_dir: str | None = None
+    engine: Engine | None = None
     disk: DiskReader = field(default_factory=DiskReader)
     clock: Clock = system_clock
 
@@ -71,14 +74,42 @@ class Estimation:
         return EstimateReport(topics=topics, now=now, notes=known.notes)
 
 
+def estimate(
+    directories: Sequence[str | os.PathLike[str]],
+    *,
+    topics: Sequence[str] = (),
+    sample: int | None = None,
+    seed: int = 0,
+    prefix: Prefix | None = None,
+    top: int = 10,
+    engine: Engine | None = None,
+    on_progress: OnProgress = nobody,
+) -> EstimateReport:
+    """Estimate what compaction would free in these log directories of one node; change nothing.
+
+    With `sample` that many batches are drawn from each partition, instead of a full pass. `engine` runs the
+    tasks, one for each partition; by default on threads. Raises what `Estimation.run` raises.
+    """
+    asked = Estimation(
+        directories=[os.fspath(directory) for directory in directories],
+        names=topics,
+        draws=sample,
+        seed=seed,
+        prefix=prefix,
+        top=top,
+        engine=engine,
+    )
+    return asked.run(on_progress)
+
+
 class _Running:
-    """One run. Each reader has an offset map; the counts of keys are dropped after each topic."""
+    """One run. Each task has an offset map; the counts of keys are dropped after each topic."""
 
     def __init__(
         self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_progress: OnProgress
     ) -> None:
         self._asked, self._known = asked, known
-        self._maps = threading.local()
+        self._on_progress, self._size_done = on_progress, 0
         self._looked_at = {path: LookedAt(asked.disk, path, known, asked.names) for path in paths}
         self._found: dict[str, list[tuple[str, FoundPartition]]] = {}  # by topic, with their directories
         for path, looked_at in self._looked_at.items():
@@ -91,6 +122,7 @@ class _Running:
             for found in self._found.values()
             for path, each in found
         }
+        self._sizes = sizes
         self._progress = ReadProgress(on_progress, sizes, stage="reading")
 
     def topics(self) -> Iterator[TopicEstimate]:
@@ -110,30 +142,18 @@ class _Running:
             )
 
     def _partitions(self, topic: str, tallies: list[Tally]) -> list[PartitionEstimate]:
-        """The partitions of a topic, one reader for each device; their keys are added to the tallies."""
-        tasks = self._found[topic]
-
-        def estimate(
-            disk: DiskReader, task: tuple[str, FoundPartition]
-        ) -> tuple[PartitionEstimate, list[Tally]]:
-            path, found = task
-            own = [tally.blank() for tally in tallies]
-            with (
-                self._looked_at[path].open(disk, self._asked.clock, found) as partition,
-                self._progress.part(join_path(path, found.entry.name), topic) as on_read,
-            ):
-                return self._estimate(path, partition, own, on_read), own
-
-        outcomes = ThreadEngine(1, disk=self._asked.disk).run(
-            estimate, tasks, paths=[path for path, _ in tasks], on_progress=self._progress.tell
-        )
+        """The partitions of a topic; their keys are added to the tallies."""
+        tasks = [self._task(path, found, tallies) for path, found in self._found[topic]]
+        outcomes = self._here(topic, tasks) if self._asked.engine is None else self._there(topic, tasks)
         estimates: dict[int, PartitionEstimate] = {}
         with closing(outcomes):
             for outcome in outcomes:
                 if outcome.error is not None:
-                    path, found = outcome.task
                     estimates[outcome.number] = PartitionEstimate(
-                        name=found.entry.name, topic=topic, directory=path, error=str(outcome.error)
+                        name=outcome.task.facts.found.entry.name,
+                        topic=topic,
+                        directory=outcome.task.directory,
+                        error=str(outcome.error),
                     )
                     continue
                 estimates[outcome.number], counted = outcome.result
@@ -142,123 +162,49 @@ class _Running:
                         tally.merge(part)
         return [estimates[number] for number in range(len(tasks))]
 
-    def _offset_map(self) -> OffsetMap:
-        if not hasattr(self._maps, "map"):
-            manager = self._asked.manager
-            self._maps.map = OffsetMap(
-                manager.log_cleaner_dedupe_buffer_size, load_factor=manager.log_cleaner_io_buffer_load_factor
-            )
-        found: OffsetMap = self._maps.map
-        return found
-
-    def _estimate(
-        self, path: str, partition: Partition | UnreadablePartition, tallies: list[Tally], on_read: CountRead
-    ) -> PartitionEstimate:
-        if isinstance(partition, UnreadablePartition):
-            topic = partition.entry.topic_partition.topic
-            return PartitionEstimate(name=partition.name, topic=topic, directory=path, error=partition.error)
-        config, assumptions = _settings(partition)
-        blank = PartitionEstimate(
-            name=partition.name,
-            topic=partition.topic_partition.topic,
+    def _task(self, path: str, found: FoundPartition, tallies: Sequence[Tally]) -> EstimateTask:
+        asked = self._asked
+        return EstimateTask(
             directory=path,
-            size=partition.view.size,
-            assumptions=assumptions,
-        )
-        try:
-            if self._asked.draws is None:
-                return self._in_full(partition, config, blank, tallies, on_read)
-            return self._sampled(partition, config, blank, tallies, on_read)
-        except StratalogError as error:  # only this log fails
-            return replace(blank, error=str(error))
-
-    def _in_full(
-        self,
-        partition: Partition,
-        config: LogConfig,
-        blank: PartitionEstimate,
-        tallies: list[Tally],
-        on_read: CountRead,
-    ) -> PartitionEstimate:
-        tally = KeyTally(tallies)
-        rehearser = Rehearser(
-            disk=partition.disk,
-            clock=self._asked.clock,
-            offset_map=self._offset_map(),
-            work_dir=self._asked.work_dir,
-            tally=tally,
-            on_read=on_read,
-        )
-        found = rehearser.rehearse(partition, config)
-        lost = min(found.freed, round(tally.lost))
-        return replace(
-            blank,
-            cleanable=found.cleanable_size,
-            freed=found.freed - lost,
-            lost=lost,
-            deleted=found.deleted_size,
-            passes=found.passes,
-            records_read=found.records_read,
-            records_kept=found.records_written,
-            records_without_key=found.records_without_key,
-        )
-
-    def _sampled(
-        self,
-        partition: Partition,
-        config: LogConfig,
-        blank: PartitionEstimate,
-        tallies: list[Tally],
-        on_read: CountRead,
-    ) -> PartitionEstimate:
-        asked, now = self._asked, self._asked.clock()
-        assert asked.draws is not None
-        stage = set_stage(partition, config, now)
-        deleted = sum(decision.segment.size for decision in stage.deleted)
-        found = find_dirty(partition, stage, partition.cleaner_checkpoint, now)
-        if found is None:
-            return replace(blank, deleted=deleted)
-        log = DirtyLog(
-            disk=partition.disk,
-            segments=stage.segments,
-            config=config,
-            first_dirty_offset=found.first_dirty,
-            first_uncleanable_offset=found.first_uncleanable,
-            last_records=last_records_of_view(partition.view, partition.disk, asked.clock),
-        )
-        sampled = sample_log(
-            log,
-            self._offset_map(),
-            draws_count=asked.draws,
+            facts=self._looked_at[path].facts_of(found),
+            now=asked.clock(),
+            tallies=tuple(tally.blank() for tally in tallies),
+            map_size=asked.manager.log_cleaner_dedupe_buffer_size,
+            map_load_factor=asked.manager.log_cleaner_io_buffer_load_factor,
+            draws=asked.draws,
             seed=asked.seed,
-            now_ms=now,
-            tallies=tallies,
-            on_read=on_read,
-        )
-        return replace(
-            blank,
-            cleanable=sampled.size,
-            freed=sampled.freed - sampled.lost,
-            lost=sampled.lost,
-            bound=sampled.bound,
-            deleted=deleted,
-            draws=sampled.draws_count,
+            work_dir=asked.work_dir,
         )
 
+    def _here(self, topic: str, tasks: Sequence[EstimateTask]) -> _Outcomes:
+        """On threads, one reader for each device."""
 
-def _settings(partition: Partition) -> tuple[LogConfig, tuple[str, ...]]:
-    """The settings to estimate with, and sentences on those that are assumed."""
-    config, assumptions = partition.config, []
-    if partition.refusal is not None:
-        assumptions.append(f"estimated with the known settings and Kafka's defaults: {partition.refusal}")
-    marks = partition.marks
-    may_compact = config.compact and partition.refusal is None
-    if not may_compact and marks.high_watermark == marks.log_start_offset < marks.log_end_offset:
-        # A backup without its checkpoints: no record would count as replicated, and nothing could be cleaned.
-        assumptions.append("no high watermark is known: all records are assumed to be replicated")
-        partition.high_watermark = marks.log_end_offset
-    if not config.compact:
-        policy = ",".join(sorted(config.cleanup_policy)) or "empty"
-        assumptions.append(f"cleanup.policy is {policy}: estimated as if it were compact")
-        config = replace(config, cleanup_policy=COMPACT)
-    return config, tuple(assumptions)
+        def estimate(disk: DiskReader, task: EstimateTask) -> _Estimated:
+            with self._progress.part(task.facts.found.directory, topic) as on_read:
+                return estimate_partition(disk, task, on_read)
+
+        return ThreadEngine(1, disk=self._asked.disk).run(
+            estimate, tasks, paths=[task.directory for task in tasks], on_progress=self._progress.tell
+        )
+
+    def _there(self, topic: str, tasks: Sequence[EstimateTask]) -> _Outcomes:
+        """By the engine of the caller, some at a time: the keys of a partition may be megabytes."""
+        assert self._asked.engine is not None
+        for first in range(0, len(tasks), AT_ONCE):
+            some = tasks[first : first + AT_ONCE]
+            sizes = [self._sizes[task.facts.found.directory] for task in some]
+            outcomes = self._asked.engine.run(
+                estimate_partition,
+                some,
+                sizes=sizes,
+                paths=[task.directory for task in some],
+                on_progress=lambda progress: self._tell(topic, progress),
+            )
+            with closing(outcomes):
+                for outcome in outcomes:
+                    yield replace(outcome, number=first + outcome.number)
+            self._size_done += sum(sizes)
+
+    def _tell(self, topic: str, progress: Progress) -> None:
+        done, total = self._size_done + progress.bytes_done, sum(self._sizes.values())
+        self._on_progress(replace(progress, stage="reading", part=topic, bytes_done=done, bytes_total=total))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from stratalog.log.cleaning.tally import KeyCount
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import size_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +133,27 @@ class EstimateReport(Report):
 
     def to_document(self) -> dict[str, object]:
         return _document(self)
+
+    def to_arrow(self) -> pa.Table:
+        """The partitions, a row each."""
+        import pyarrow
+
+        rows: list[dict[str, Any]] = [
+            {"topic": topic.topic, **_partition(partition)}
+            for topic in self.topics
+            for partition in topic.partitions
+        ]
+        return pyarrow.Table.from_pylist(rows, schema=_schema())
+
+
+def _schema() -> pa.Schema:
+    import pyarrow
+
+    text, texts = pyarrow.string(), pyarrow.list_(pyarrow.string())
+    others = {"partition": text, "directory": text, "is_sampled": pyarrow.bool_()}
+    others |= {"assumptions": texts, "error": text}
+    names = _partition(PartitionEstimate(name="", topic="", directory=""))
+    return pyarrow.schema([("topic", text), *((name, others.get(name, pyarrow.int64())) for name in names)])
 
 
 def _lost_words(topic: TopicEstimate) -> str:

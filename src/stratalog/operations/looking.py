@@ -162,26 +162,59 @@ class LookedAt:
         self, disk: DiskReader, clock: Clock, found: FoundPartition
     ) -> Iterator[Partition | UnreadablePartition]:
         """One of the partitions, read through this disk; any thread may call it."""
-        entry, key = found.entry, found.topic_partition
-        try:
-            view = open_view(disk, clock, found, self._known.of(key.topic))
-            find_timestamps(tuple(view.segments))
-        except StratalogError as error:
-            yield UnreadablePartition(entry=entry, error=str(error))
-            return
-        try:
-            watermark = self._watermarks.get(key, 0)
-            yield Partition(
-                entry,
-                view,
-                disk=disk,
-                high_watermark=clamp(watermark, view.log_start_offset, view.log_end_offset),
-                has_high_watermark=key in self._watermarks,
-                cleaner_checkpoint=self._cleaned.get(key),
-                refusal=self._known.refusal(self._directory, entry),
-            )
-        finally:
-            view.close()
+        with open_partition(disk, clock, self.facts_of(found)) as partition:
+            yield partition
+
+    def facts_of(self, found: FoundPartition) -> PartitionFacts:
+        """What listing, checkpoints and settings say about one of the partitions."""
+        key = found.topic_partition
+        return PartitionFacts(
+            found=found,
+            config=self._known.of(key.topic),
+            high_watermark=self._watermarks.get(key),
+            cleaner_checkpoint=self._cleaned.get(key),
+            refusal=self._known.refusal(self._directory, found.entry),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """What must be known to open a partition; it can be sent to another process.
+
+    `high_watermark` is that of the checkpoint, or None.
+    """
+
+    found: FoundPartition
+    config: LogConfig
+    high_watermark: int | None
+    cleaner_checkpoint: int | None
+    refusal: str | None
+
+
+@contextmanager
+def open_partition(
+    disk: DiskReader, clock: Clock, facts: PartitionFacts
+) -> Iterator[Partition | UnreadablePartition]:
+    """The partition, until the block ends."""
+    entry = facts.found.entry
+    try:
+        view = open_view(disk, clock, facts.found, facts.config)
+        find_timestamps(tuple(view.segments))
+    except StratalogError as error:
+        yield UnreadablePartition(entry=entry, error=str(error))
+        return
+    try:
+        yield Partition(
+            entry,
+            view,
+            disk=disk,
+            high_watermark=clamp(facts.high_watermark or 0, view.log_start_offset, view.log_end_offset),
+            has_high_watermark=facts.high_watermark is not None,
+            cleaner_checkpoint=facts.cleaner_checkpoint,
+            refusal=facts.refusal,
+        )
+    finally:
+        view.close()
 
 
 def is_named(entry: PartitionEntry, names: Sequence[str]) -> bool:

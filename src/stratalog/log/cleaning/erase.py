@@ -13,20 +13,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import CorruptRecordError, DiskError
+from stratalog.errors import CorruptRecordError, DiskError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.names import FileState
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase_filter import erase_runs
 from stratalog.log.cleaning.erase_proof import Removed, prove, sha256_of
-from stratalog.log.cleaning.erase_selection import Matcher
+from stratalog.log.cleaning.erase_selection import Found, Matcher
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.cleaning.runs import BatchFile
 from stratalog.log.scheduler import ScheduledTask
@@ -34,18 +33,6 @@ from stratalog.log.segments import LogSegments
 from stratalog.records.kernels.memory import Bytes
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
-
-
-class Found(NamedTuple):
-    """The records to erase from a file.
-
-    `problem` says why some records cannot be read, and so cannot be searched.
-    """
-
-    records_count: int = 0
-    markers_count: int = 0
-    problem: CorruptRecordError | None = None
-    last_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +100,15 @@ class CountedFile:
 
 
 def find_records(file: BatchFile, matcher: Matcher) -> Found:
-    """Count the selected records of a file, up to the first batch that cannot be read."""
+    """Count the selected records of a file, up to the first batch that cannot be read.
+
+    A file that was searched already (`Matcher.known`) is not read again.
+    """
+    known = matcher.known.get(file.log_path)
+    if isinstance(known, StratalogError):
+        raise known
+    if known is not None:
+        return known
     records_count = markers_count = 0
     last_offset = -1
     try:

@@ -32,7 +32,6 @@ from stratalog.limits import INT32_MAX
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
     FileOfBatches,
-    Found,
     Rewritten,
     ToErase,
     What,
@@ -42,7 +41,7 @@ from stratalog.log.cleaning.erase import (
     swap_in_log,
     swap_in_stray,
 )
-from stratalog.log.cleaning.erase_selection import Matcher
+from stratalog.log.cleaning.erase_selection import Found, Matcher
 from stratalog.log.segments import LogSegments
 from stratalog.segment.segment import LogSegment
 

@@ -20,7 +20,6 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import (
     BeforeSwap,
     FileOfBatches,
-    Found,
     Rewritten,
     ToErase,
     What,
@@ -29,7 +28,7 @@ from stratalog.log.cleaning.erase import (
     proven,
 )
 from stratalog.log.cleaning.erase_filter import erase_runs
-from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.log.cleaning.erase_selection import Found, Matcher, Selection
 from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.kernels.memory import Bytes

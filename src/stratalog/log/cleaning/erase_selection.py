@@ -9,13 +9,14 @@ change their meaning, and it holds no data of a producer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.errors import UsageError
+from stratalog.errors import CorruptRecordError, StratalogError, UsageError
 from stratalog.limits import INT64_MAX
 from stratalog.log.cleaning.offset_map import SLOT_SIZE, OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
@@ -66,17 +67,33 @@ def hash_of_key(key: bytes) -> str:
     return hashlib.sha256(key).hexdigest()
 
 
+class Found(NamedTuple):
+    """The records to erase from a file.
+
+    `problem` says why some records cannot be read, and so cannot be searched.
+    """
+
+    records_count: int = 0
+    markers_count: int = 0
+    problem: CorruptRecordError | None = None
+    last_offset: int = -1
+
+
 def _uncounted(size: int) -> None:
     """No `on_read` was given."""
 
 
 class Matcher:
-    """Finds the records of a selection in runs of one reader, whose memory it uses."""
+    """Finds the records of a selection in runs of one reader, whose memory it uses.
 
-    __slots__ = ("_ends", "_found", "_map", "_starts", "on_read", "reader", "selection")
+    `known` has what was found in files that were searched before, by their paths, or why that failed.
+    """
+
+    __slots__ = ("_ends", "_found", "_map", "_starts", "known", "on_read", "reader", "selection")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
+        self.known: Mapping[str, Found | StratalogError] = {}
         self.on_read: Callable[[int], object] = _uncounted  # called with the number of bytes read from a file
         self._map: OffsetMap | None = None
         if selection.keys:

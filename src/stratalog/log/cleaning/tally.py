@@ -77,6 +77,22 @@ class Tally:
         self.unseen_size = 0.0
         """Bytes of any key that a sample may have missed, in addition to the error from the key's spread."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Only the slots in use: a tally of a few keys is sent in a few bytes."""
+        used = np.flatnonzero(self._slots["is_used"])
+        state = {
+            name: value for name, value in vars(self).items() if name not in ("_slots", "_keys", "_hashes")
+        }
+        return {**state, "count": len(self._slots), "used": (self._slots[used], self._keys[used])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        count, (slots, keys) = state.pop("count"), state.pop("used")
+        vars(self).update(state)
+        self._slots = np.zeros(count, kernel.SLOT)
+        self._keys = np.zeros((count, KEY_ROOM), np.uint8)
+        self._hashes = np.empty((0, 2), np.uint64)
+        self._fill(slots, keys)
+
     def add(self, data: Bytes, rows: RecordTable, amounts: Amounts) -> None:
         """Add amounts to the key of each row: versions, bytes, bytes freed, their squares, and draws."""
         rows, hashes = self._hashed(data, rows)

@@ -26,16 +26,18 @@ from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
     MAX_DIRECTORY_LENGTH,
     DirectoryState,
+    FileKind,
     TopicPartition,
     parse_partition_directory,
+    parse_segment_file,
 )
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.cleaning.erase import Found, Rewritten, ToErase
+from stratalog.log.cleaning.erase import Rewritten, ToErase
 from stratalog.log.cleaning.erase_audit import Audit, AuditLine
 from stratalog.log.cleaning.erase_partition import PartitionFiles
 from stratalog.log.cleaning.erase_quarantine import find_kept
-from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.log.cleaning.erase_selection import Found, Matcher, Selection
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.operations.erase.erase_checks import check_staged, unknown_files
@@ -102,6 +104,19 @@ class DirectoryEraser:
             size = logs_size(self._disk, path) if self._disk.exists(path) else 0
             of_name = (entry for entry in kept if entry.partition == name)
             yield path, size + sum(part.size for entry in of_name for part in entry.parts)
+
+    def files(self) -> Iterator[str]:
+        """The logs in the directories of the partitions; links are left to `look`, which refuses them."""
+        for name in self.names:
+            path, key = self.path_of(name), self._key_of(name)
+            assert key is not None
+            is_searched = not self._known.of(key.topic).remote_storage_enable and path not in self._rewritten
+            for entry in self._disk.list_directory(path) if is_searched and self._disk.exists(path) else []:
+                file = parse_segment_file(entry.name) if entry.kind is EntryKind.FILE else None
+                if file is None or file.kind is not FileKind.LOG or entry.is_symlink:
+                    continue
+                if self._matcher.selection.may_reach(file.offset, None):
+                    yield join_path(path, entry.name)
 
     def sizes_to_erase(self) -> Iterator[tuple[str, int]]:
         """The bytes that the erasing reads: each file to rewrite three times, its replacement twice."""

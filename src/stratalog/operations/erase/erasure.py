@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,18 +25,19 @@ from stratalog.directory.kind import check_place
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Unclean, unique_paths
-from stratalog.engine.engine import results_in_order
+from stratalog.engine.engine import Engine, results_in_order
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import PolicyViolationError, UsageError
+from stratalog.errors import PolicyViolationError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.paths import last_name
 from stratalog.files.planned import PlannedDisk
 from stratalog.files.reading import DiskReader
-from stratalog.log.cleaning.erase_selection import Matcher, Selection
+from stratalog.log.cleaning.erase_selection import Found, Matcher, Selection
 from stratalog.operations.erase.erase_directory import ENDED_FIRST, DirectoryEraser, Looked
 from stratalog.operations.erase.erase_report import ErasureReport
+from stratalog.operations.erase.erase_search import search_files
 from stratalog.operations.opening import Opened, Opening
 from stratalog.operations.read_progress import ReadProgress, nobody
 from stratalog.records.internal_topics import CLUSTER_METADATA
@@ -56,6 +57,8 @@ class Erasure:
     """A request: which records to erase, from which topics or partitions, in which directories of one node.
 
     `quarantines` are other directories, in which a recovery with --quarantine has kept the bytes it cut off.
+    `engine` searches the logs of the partitions, a file a task; by default threads of this process. A dry run
+    that plans a recovery first always searches in this process, which alone knows what the recovery leaves.
     """
 
     directories: Sequence[str]
@@ -65,6 +68,7 @@ class Erasure:
     sources: TopicSources = field(default_factory=TopicSources)
     dry_run: bool = False
     unclean: Unclean = Unclean.REFUSE
+    engine: Engine | None = None
     disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
     clock: Clock = system_clock
     make_lock: MakeLock = DirectoryLock
@@ -188,10 +192,21 @@ class Erasure:
         progress = ReadProgress(on_progress, sizes, stage="looking through")
         tasks = [(each, name) for each in looking for name in each.names]
         reused = threading.local()  # a matcher has its own memory to read into
+        known: Mapping[str, Found | StratalogError] = {}
+        if self.engine is not None and not isinstance(disk, PlannedDisk):
+            files = [path for each in looking for path in each.files()]
+            known = search_files(
+                self.engine,
+                disk,
+                files,
+                self.selection,
+                lambda found: on_progress(replace(found, stage="looking through")),
+            )
 
         def look(disk: DiskReader, task: tuple[DirectoryEraser, str]) -> Looked:
             if not hasattr(reused, "matcher"):
                 reused.matcher = Matcher(self.selection)
+                reused.matcher.known = known
             each, name = task
             with progress.part(each.path_of(name), name) as reused.matcher.on_read:
                 return each.look(disk, name, reused.matcher)
@@ -216,6 +231,31 @@ class Erasure:
         """The directories that are only quarantines."""
         found = unique_paths(self.quarantines) if self.quarantines else []
         return [place for place in found if place not in paths]
+
+
+def erase(
+    directories: Sequence[str | os.PathLike[str]],
+    topics: Sequence[str],
+    *,
+    keys: Iterable[bytes] = (),
+    offsets: Iterable[tuple[int, int]] = (),
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    on_progress: OnProgress = nobody,
+) -> ErasureReport:
+    """Erase records from these topics or partitions, for good, in the log directories of a stopped node.
+
+    `keys` and `offsets` (the first and the last of a range) say which. `engine` searches the logs, a file a
+    task; by default on threads. This process makes all changes. Raises what `Erasure.run` raises.
+    """
+    erasure = Erasure(
+        directories=[os.fspath(directory) for directory in directories],
+        names=topics,
+        selection=Selection.of(keys, offsets),
+        dry_run=dry_run,
+        engine=engine,
+    )
+    return erasure.run(on_progress)
 
 
 def _check_name(name: str, topics: Collection[str]) -> None:

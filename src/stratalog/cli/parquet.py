@@ -1,0 +1,44 @@
+"""`--to FILE`: the rows of a report as a Parquet file beside its text; and where a command may not write."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stratalog.cli.output import Command
+from stratalog.errors import DiskError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def parquet_option(words: str) -> Callable[[Command], Command]:
+    """`--to FILE`; `words` say what its rows are."""
+    return click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=words)
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """DiskError if it cannot be written."""
+    from pyarrow import parquet
+
+    try:
+        parquet.write_table(table, path)
+    except OSError as error:
+        raise DiskError(path, error.strerror or str(error), error.errno or 0) from error
+
+
+def check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
+    """Refuse what could not be written after hours of reading, and anything inside what is read.
+
+    A command that only looks changes nothing there, and a log is easily overwritten.
+    """
+    for file in files:
+        if not file.absolute().parent.is_dir():
+            raise DiskError(file, "its folder does not exist", errno.ENOENT)
+        for directory in directories:
+            if file.resolve().is_relative_to(Path(directory).resolve()):
+                raise UsageError(f"{file} is inside a log directory, {directory}: write it elsewhere.")
