@@ -81,6 +81,7 @@ KNOW_LOGS = ("segment", "log", "directory", "manager", "operations", "jobs")
 READ_AND_CHANGE = {
     "log/checkpoint_file.py",
     "log/cleaning/clean.py",
+    "log/cleaning/distributed.py",
     "log/epochs.py",
     "log/partition_metadata.py",
     "log/producers/snapshot_files.py",

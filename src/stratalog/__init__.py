@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stratalog.log.new_records import NewRecord
     from stratalog.manager.manager import LogManager
     from stratalog.operations.audit.audit import audit
+    from stratalog.operations.compact import compact
     from stratalog.operations.erase.erasure import erase
     from stratalog.operations.estimate import estimate
     from stratalog.operations.recover import RecoverOptions, recover
@@ -69,6 +70,7 @@ __all__ = [
     "audit",
     "build_batch",
     "build_batches",
+    "compact",
     "erase",
     "estimate",
     "format_directories",
@@ -101,6 +103,7 @@ _LAZY = {
     "audit": "stratalog.operations.audit.audit",
     "build_batch": "stratalog.records.build",
     "build_batches": "stratalog.records.build",
+    "compact": "stratalog.operations.compact",
     "erase": "stratalog.operations.erase.erasure",
     "estimate": "stratalog.operations.estimate",
     "format_directories": "stratalog.directory.formatting.format",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import DiskError
+from stratalog.errors import OtherFileError
 from stratalog.files.reading import DiskReader
 from stratalog.files.stamps import FileStamp
 
@@ -31,7 +31,7 @@ def test_a_file_of_another_size_is_refused_and_both_are_described(file: Path) ->
     os.truncate(file, 3)
     os.utime(file, ns=(0, stamp.mtime_ms * 1_000_000))
 
-    with pytest.raises(DiskError, match=r"not the file .* 3 bytes, .* 7 bytes, .* same files") as caught:
+    with pytest.raises(OtherFileError, match=r"not the file .* 3 bytes, .* 7 bytes, .* same files") as caught:
         stamp.check(DiskReader())
 
     assert caught.value.path == str(file)
@@ -41,7 +41,7 @@ def test_a_file_of_the_same_size_that_was_changed_at_another_time_is_refused(fil
     stamp = FileStamp.of(DiskReader(), str(file))
     os.utime(file, ns=(0, (stamp.mtime_ms + 1) * 1_000_000))
 
-    with pytest.raises(DiskError, match="not the file"):
+    with pytest.raises(OtherFileError, match="not the file"):
         stamp.check(DiskReader())
 
 
@@ -49,5 +49,5 @@ def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
     stamp = FileStamp.of(DiskReader(), str(file))
     file.unlink()
 
-    with pytest.raises(DiskError, match="there is none"):
+    with pytest.raises(OtherFileError, match="no file"):
         stamp.check(DiskReader())

@@ -30,8 +30,11 @@ SECRET = re.compile(rb"secret of person-3\b")
 Sent = list[tuple[int, bytes, bytes]]  # offset, key, value
 
 
+@pytest.mark.parametrize(
+    "engine", [[], pytest.param(["--master", "local[2]"], marks=pytest.mark.deep)], ids=["threads", "spark"]
+)
 def test_a_broker_starts_on_what_is_left_and_serves_every_other_record(
-    make_broker: MakeBroker, tmp_path: Path
+    make_broker: MakeBroker, tmp_path: Path, engine: list[str]
 ) -> None:
     broker = make_broker(work=tmp_path, properties={"log.retention.ms": "-1", "log.cleaner.enable": "false"})
     create_topic(broker.bootstrap, TOPIC, config=SMALL)
@@ -44,7 +47,7 @@ def test_a_broker_starts_on_what_is_left_and_serves_every_other_record(
     small_files = {path: path.read_bytes() for path in files_of_state(partition)}
     assert places(log_dir) >= {"log", "quarantine", "deleted"}
 
-    assert run(["erase", str(log_dir), "--topic", f"{TOPIC}-0", "--key", ERASED.decode()]) == 0
+    assert run(["erase", str(log_dir), "--topic", f"{TOPIC}-0", "--key", ERASED.decode(), *engine]) == 0
 
     assert places(log_dir) == set()
     assert (log_dir / ".kafka_cleanshutdown").read_text() == marker

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from stratalog.cli.main import run
+from stratalog.log.cleaning.distributed import FOLDER_PREFIX
 from tests.kafka.broker import Broker
 from tests.kafka.clients import QUIET, create_topic, producer
 from tests.kafka.conftest import MakeBroker
@@ -19,8 +21,11 @@ COUNT, KEYS = 300, 7
 PROPERTIES = {"log.retention.ms": "-1", "log.cleaner.enable": "false"}
 
 
+@pytest.mark.parametrize(
+    "engine", [[], pytest.param(["--master", "local[2]"], marks=pytest.mark.deep)], ids=["threads", "spark"]
+)
 def test_a_broker_starts_on_a_retained_and_compacted_directory_as_after_a_clean_stop(
-    make_broker: MakeBroker, tmp_path: Path
+    make_broker: MakeBroker, tmp_path: Path, engine: list[str]
 ) -> None:
     broker = make_broker(work=tmp_path, properties=PROPERTIES)
     create_topic(broker.bootstrap, "limited", config={**SMALL, "retention.bytes": "6000"})
@@ -34,7 +39,11 @@ def test_a_broker_starts_on_a_retained_and_compacted_directory_as_after_a_clean_
     config = str(tmp_path / "server.properties")
 
     assert run(["retain", "--config", config]) == 0
-    assert run(["compact", "--config", config, "--topic", "compacted"]) == 0
+    assert run(["compact", "--config", config, "--topic", "compacted", *engine]) == 0
+    # As a compaction on a cluster leaves it if the driver is killed.
+    left = broker.log_dir / "compacted-0" / f"{FOLDER_PREFIX}0" / "0-1"
+    left.mkdir(parents=True)
+    (left / f"{0:020d}.log.cleaned").write_bytes(b"half a batch")
 
     assert json.loads((broker.log_dir / ".kafka_cleanshutdown").read_text()) == marker
     start = min(int(path.stem) for path in (broker.log_dir / "limited-0").glob("*.log"))

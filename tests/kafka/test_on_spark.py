@@ -1,6 +1,6 @@
-"""Operations whose tasks run on Spark, on what real brokers left: the same result as in this process.
+"""A recovery on Spark of what brokers left that were killed while they wrote: the bytes of one on threads.
 
-One Spark session serves the whole file: it takes longer to start than most of these tests.
+tests/spark/test_recover.py has a tenth as many, of Kafka's own files in the fixtures, for every run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from stratalog.spark.engine import SparkEngine
 from stratalog.spark.session import session
-from tests import profile
 from tests.counting import Count
 from tests.kafka.log_oracle import LogOracle
 from tests.kafka.recovery_quarry import Quarry
@@ -22,7 +21,7 @@ from tests.kafka.whole_directories import make_node
 from tests.operations.recovering import left_by
 
 RECOVERIES = 60
-QUARRIES = {profile.QUICK: 1, profile.CI: 1, profile.DEEP: 4}
+QUARRIES = 4
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,8 @@ def spark() -> Iterator[SparkSession]:
         yield started
 
 
-@pytest.mark.parametrize("seed", range(profile.examples(RECOVERIES, quick=2, ci=6)))
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(RECOVERIES))
 def test_a_recovery_on_spark_leaves_the_bytes_of_one_in_this_process(
     spark: SparkSession,
     log_oracle: LogOracle,
@@ -40,7 +40,7 @@ def test_a_recovery_on_spark_leaves_the_bytes_of_one_in_this_process(
     counts: Count,
     seed: int,
 ) -> None:
-    quarry = quarries(seed % QUARRIES[profile.current()])
+    quarry = quarries(seed % QUARRIES)
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     node = make_node(quarry, seed, here, log_oracle)

@@ -35,8 +35,9 @@ def left_by(engine: Engine | None, root: Path, directories: Sequence[Path], **op
     document = report.to_document()
     for key in ("seconds", "devices"):
         del document[key]
+    # The lines of a quarantine are in the order in which partitions were finished.
     files = {
-        name: data.replace(str(root).encode(), b"") if name.endswith(".jsonl") else data
+        name: sorted(data.replace(str(root).encode(), b"").splitlines()) if name.endswith(".jsonl") else data
         for name, data in files_of(root).items()
     }
     return json.dumps(document, default=str).replace(str(root), ""), files

@@ -16,8 +16,8 @@ from tests.directory.recovery.recovering import copy_of, files_of
 from tests.fixtures.catalog import log_dirs
 from tests.operations.recovering import left_by
 
-# tests/kafka/test_on_spark.py has more, from brokers that were killed while they wrote.
-CASES = 8
+# tests/kafka/test_on_spark.py has as many, of brokers that were killed while they wrote.
+CASES = 60
 
 
 def damaged(root: Path, seed: int) -> Path:
@@ -43,7 +43,7 @@ def damaged(root: Path, seed: int) -> Path:
     return home
 
 
-@pytest.mark.parametrize("seed", range(profile.examples(CASES, quick=2, ci=2)))
+@pytest.mark.parametrize("seed", range(profile.examples(CASES, quick=2)))
 def test_spark_leaves_the_bytes_of_threads(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     options = {"scan_all": seed % 2 == 0, "salvage": seed % 4 == 3}
     (tmp_path / "here").mkdir()

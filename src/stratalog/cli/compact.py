@@ -1,4 +1,4 @@
-"""`stratalog compact`: compact the logs of a stopped broker, in this process."""
+"""`stratalog compact`: compact the logs of a stopped broker, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import click
 
 from stratalog.cli.options import Request, change_options, directory_options, unclean_choice
 from stratalog.cli.output import ExitCode, Output, output_options
+from stratalog.cli.spark_options import engine_option, started_engine
 
 
 @click.command(short_help="Compact the compacted topics of a stopped broker.")
 @directory_options
 @change_options
+@engine_option
 @output_options
 @click.pass_obj
 def compact(
@@ -25,6 +27,7 @@ def compact(
     now: int | None,
     dry_run: bool,
     recovers: bool,
+    master: str | None,
 ) -> ExitCode:
     """Compact what is dirty in the compacted logs of a stopped broker, however little it is.
 
@@ -41,7 +44,6 @@ def compact(
 
     request = Request.of(directories, config, topic_settings, now)
     manager = ManagerConfig() if request.server is None else request.server.manager
-    work = Compaction(manager, rehearses=dry_run)
     maintenance = Maintenance(
         directories=request.directories,
         names=names,
@@ -50,6 +52,8 @@ def compact(
         unclean=unclean_choice(recovers),
         clock=request.clock,
     )
-    with output.progress() as on_progress:
-        report = maintenance.run(work, on_progress)
+    # A dry run counts what the cleaner of this process would write, so it needs no Spark.
+    used = None if dry_run else master
+    with started_engine(output, "compact", used) as engine, output.progress() as on_progress:
+        report = maintenance.run(Compaction(manager, rehearses=dry_run, engine=engine), on_progress)
     return output.report(report)

@@ -39,6 +39,7 @@ StratalogError
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── NotALogDirectoryError            a path that is not a log directory; .path, .reason (ValueError)
 │   └── MissingLogDirectoryError     a log directory that does not exist (FileNotFoundError)
+├── OtherFileError                   a worker sees another file than the driver that planned; .path, .reason
 ├── OffsetOutOfRangeError            a read outside of the log; .offset, .valid (IndexError)
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
 ├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
@@ -104,6 +105,7 @@ from stratalog.errors.files import (
     MissingLogDirectoryError,
     NoSuchFileError,
     NotALogDirectoryError,
+    OtherFileError,
     PreconditionError,
     QuarantineError,
     QuarantineFullError,
@@ -168,6 +170,7 @@ __all__ = [
     "NotALogDirectoryError",
     "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError",
+    "OtherFileError",
     "OutOfOrderSequenceError",
     "PolicyViolationError",
     "PreconditionError",

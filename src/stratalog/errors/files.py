@@ -119,6 +119,10 @@ class MissingLogDirectoryError(NotALogDirectoryError, FileNotFoundError):
         return str(self.args[0])
 
 
+class OtherFileError(_PathError):
+    """A worker of a cluster has another file under this path than the driver that planned the work."""
+
+
 class PreconditionError(StratalogError):
     """A file is not as it was when the plan was made: another program changes the directory.
 

@@ -6,9 +6,10 @@ that read it would report facts about the wrong log, and the driver would act on
 
 from __future__ import annotations
 
+import socket
 from typing import NamedTuple, Self
 
-from stratalog.errors import DiskError
+from stratalog.errors import OtherFileError
 from stratalog.files.reading import DiskReader
 
 
@@ -25,18 +26,18 @@ class FileStamp(NamedTuple):
         return cls(path, -1, 0) if status is None else cls(path, status.size, status.mtime_ms)
 
     def check(self, disk: DiskReader) -> None:
-        """DiskError if this machine sees another file."""
+        """OtherFileError if this machine sees another file."""
         found = FileStamp.of(disk, self.path)
         if found != self:
-            raise DiskError(
+            raise OtherFileError(
                 self.path,
-                f"it is not the file for which the work was planned: {_facts(found)}, and {_facts(self)} "
-                "there. All workers must see the same files under the same paths as the driver, and nobody "
-                "may change them meanwhile.",
+                f"on host {socket.gethostname()} it is not the file for which the work was planned: "
+                f"{_facts(found)}, but the driver saw {_facts(self)}. All workers must see the same files "
+                "under the same paths as the driver, and nobody may change them meanwhile.",
             )
 
 
 def _facts(stamp: FileStamp) -> str:
     if stamp.size < 0:
-        return "there is none"
+        return "no file"
     return f"{stamp.size} bytes, changed at {stamp.mtime_ms} ms since 1970"

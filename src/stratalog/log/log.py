@@ -44,6 +44,7 @@ from stratalog.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from stratalog.log.cleaning.clean import CleanResult
+    from stratalog.log.cleaning.in_log import CleanFunction
     from stratalog.log.cleaning.offset_map import OffsetMap
 
 EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
@@ -397,16 +398,19 @@ class Log:
         `check_done` may raise an error to stop it; `throttle` is called with bytes read and written,
         `on_read` with bytes read. LogChangedError if the log loses records to somebody else meanwhile.
         """
+        from stratalog.log.cleaning.in_log import by_map
+
+        clean = by_map(offset_map, check_done=check_done, throttle=throttle, on_read=on_read)
+        return self.clean_by(clean, first_dirty_offset, first_uncleanable_offset)
+
+    def clean_by(
+        self, clean: CleanFunction, first_dirty_offset: int, first_uncleanable_offset: int
+    ) -> CleanResult:
+        """Compact the log once, by this function; raises what `clean` raises."""
         from stratalog.log.cleaning.in_log import LogCompaction
 
-        return LogCompaction(self._parts, self._flusher, self._cutter).run(
-            first_dirty_offset,
-            first_uncleanable_offset,
-            offset_map,
-            check_done=check_done,
-            throttle=throttle,
-            on_read=on_read,
-        )
+        compaction = LogCompaction(self._parts, self._flusher, self._cutter)
+        return compaction.run(first_dirty_offset, first_uncleanable_offset, clean)
 
     # Where it is
 

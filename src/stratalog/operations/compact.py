@@ -1,6 +1,7 @@
 """Compacts logs on request, whatever min.cleanable.dirty.ratio says.
 
 A partition with more keys than the offset map can hold needs several passes, until its dirty part is clean.
+An engine that can clean logs itself, such as one on a cluster, needs one pass for any number of keys.
 Old segments are deleted before and after. A broker deletes them every few seconds, so old records are gone
 before a cleaning merges them into one segment with younger records, which would keep them. Kafka:
 LogCleaner.CleanerThread.cleanLog
@@ -8,32 +9,80 @@ LogCleaner.CleanerThread.cleanLog
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
-from stratalog.config import ManagerConfig
+from stratalog.config import ManagerConfig, ServerConfig
+from stratalog.directory.known_topics import TopicSources
+from stratalog.engine.engine import Engine
+from stratalog.engine.progress import OnProgress
 from stratalog.errors import DiskError, StratalogError
 from stratalog.log.cleaning.choice import LogToClean, facts_of_log, log_to_clean
+from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.log.retention import find_timestamps
 from stratalog.operations.looking import Partition
-from stratalog.operations.read_progress import CountRead
+from stratalog.operations.maintaining import Maintenance
+from stratalog.operations.read_progress import CountRead, nobody
 from stratalog.operations.rehearsing import Rehearser
-from stratalog.operations.work_report import Cleaned, PartitionWork
+from stratalog.operations.work_report import Cleaned, PartitionWork, WorkReport
+
+
+@runtime_checkable
+class CleaningEngine(Protocol):
+    """An engine that compacts logs on other machines; this process replaces the segments."""
+
+    def clean_log(
+        self, log: DirtyLog, now_ms: int, replace_segments: Replace, *, on_read: CountRead
+    ) -> CleanResult: ...
+
+
+def compact(
+    directories: Sequence[str | os.PathLike[str]],
+    *,
+    topics: Sequence[str] = (),
+    server: ServerConfig | None = None,
+    topic_settings: str | None = None,
+    dry_run: bool = False,
+    engine: Engine | None = None,
+    on_progress: OnProgress = nobody,
+) -> WorkReport:
+    """Compact the compacted logs of a stopped node in these log directories, however little is dirty.
+
+    The settings of topics come from the cluster's metadata with the broker's `server`, and from
+    `topic_settings`, which is JSON and takes precedence. `engine`, if it is a `CleaningEngine` such as
+    `SparkEngine`, compacts each log on a cluster; by default this process does. Raises what `Maintenance.run`
+    raises.
+    """
+    maintenance = Maintenance(
+        directories=[os.fspath(directory) for directory in directories],
+        names=topics,
+        sources=TopicSources(server=server, topic_settings=topic_settings),
+        dry_run=dry_run,
+    )
+    config = ManagerConfig() if server is None else server.manager
+    return maintenance.run(Compaction(config, rehearses=dry_run, engine=engine), on_progress)
 
 
 class Compaction:
     """The work of `compact`. Each thread has one offset map, created when its first log needs it.
 
-    `rehearses` is set for a dry run: its plan predicts the result to the byte, and reads as much as the run.
+    `rehearses` is set for a dry run: its plan predicts the result to the byte, and reads as much as the run,
+    in this process. An `engine` that is not a `CleaningEngine` is not used: threads do not share a map.
     """
 
     stage = "compacting"
 
-    def __init__(self, config: ManagerConfig, *, rehearses: bool = False) -> None:
+    def __init__(
+        self, config: ManagerConfig, *, rehearses: bool = False, engine: Engine | None = None
+    ) -> None:
         self._config = config
         self._rehearses = rehearses
+        self._engine = engine if isinstance(engine, CleaningEngine) else None
         self._maps = threading.local()
 
     def plan(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
@@ -104,12 +153,11 @@ class Compaction:
     def _clean(
         self, log: Log, checkpoint: int | None, now: int, on_read: CountRead
     ) -> tuple[Cleaned | None, str | None]:
-        offset_map = self._offset_map()
         done: Cleaned | None = None
         size_before = log.size
         while _has_work(found := log_to_clean(facts_of_log(log), checkpoint, now)):
             try:
-                result = log.clean(found.first_dirty, found.first_uncleanable, offset_map, on_read=on_read)
+                result = self._clean_once(log, found, on_read)
             except DiskError:
                 raise
             except StratalogError as error:  # only this log fails, as in the cleaner of a running node
@@ -129,6 +177,16 @@ class Compaction:
                 records_without_key=before.records_without_key + result.stats.records_without_key,
             )
         return done, None
+
+    def _clean_once(self, log: Log, found: LogToClean, on_read: CountRead) -> CleanResult:
+        engine = self._engine
+        if engine is None:
+            return log.clean(found.first_dirty, found.first_uncleanable, self._offset_map(), on_read=on_read)
+
+        def clean(dirty: DirtyLog, now_ms: int, replace_segments: Replace) -> CleanResult:
+            return engine.clean_log(dirty, now_ms, replace_segments, on_read=on_read)
+
+        return log.clean_by(clean, found.first_dirty, found.first_uncleanable)
 
 
 def _has_work(found: LogToClean) -> bool:

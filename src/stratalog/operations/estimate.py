@@ -9,7 +9,7 @@ defaults replace them. The report states both as assumptions.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -126,49 +126,71 @@ class _Running:
         self._progress = ReadProgress(on_progress, sizes, stage="reading")
 
     def topics(self) -> Iterator[TopicEstimate]:
-        for topic in sorted(self._found):
-            keys = Tally()
-            prefixes = None if self._asked.prefix is None else Tally(self._asked.prefix)
-            tallies = [keys] if prefixes is None else [keys, prefixes]
-            found = tuple(self._partitions(topic, tallies))
-            top, least = self._asked.top, 0 if self._asked.draws is None else ENOUGH
-            yield TopicEstimate(
-                topic=topic,
-                cleanup_policy=tuple(sorted(self._known.of(topic).cleanup_policy)),
-                partitions=found,
-                by_bytes=tuple(keys.largest("bytes", top, least_draws=least)),
-                by_versions=tuple(keys.largest("versions", top, least_draws=least)),
-                prefixes=() if prefixes is None else tuple(prefixes.largest("freed", top, least_draws=least)),
-            )
+        for some in self._chunks():
+            counted = {topic: _TopicKeys(self._asked.prefix) for topic in some}
+            found = self._partitions(counted)
+            for topic, keys in counted.items():
+                top, least = self._asked.top, 0 if self._asked.draws is None else ENOUGH
+                prefixes = keys.prefixes
+                yield TopicEstimate(
+                    topic=topic,
+                    cleanup_policy=tuple(sorted(self._known.of(topic).cleanup_policy)),
+                    partitions=tuple(found[topic]),
+                    by_bytes=tuple(keys.keys.largest("bytes", top, least_draws=least)),
+                    by_versions=tuple(keys.keys.largest("versions", top, least_draws=least)),
+                    prefixes=()
+                    if prefixes is None
+                    else tuple(prefixes.largest("freed", top, least_draws=least)),
+                )
 
-    def _partitions(self, topic: str, tallies: list[Tally]) -> list[PartitionEstimate]:
-        """The partitions of a topic; their keys are added to the tallies."""
-        tasks = [self._task(path, found, tallies) for path, found in self._found[topic]]
-        outcomes = self._here(topic, tasks) if self._asked.engine is None else self._there(topic, tasks)
+    def _chunks(self) -> Iterator[list[str]]:
+        """The topics in the order of their names; several at once for an engine that is slow to start."""
+        chunk: list[str] = []
+        count = 0
+        for topic in sorted(self._found):
+            more = len(self._found[topic])
+            if chunk and (self._asked.engine is None or count + more > AT_ONCE):
+                yield chunk
+                chunk, count = [], 0
+            chunk.append(topic)
+            count += more
+        if chunk:
+            yield chunk
+
+    def _partitions(self, counted: Mapping[str, _TopicKeys]) -> dict[str, list[PartitionEstimate]]:
+        """The partitions of these topics, in order; their keys are added to those of their topics."""
+        tasks = [
+            self._task(path, found, keys)
+            for topic, keys in counted.items()
+            for path, found in self._found[topic]
+        ]
+        outcomes = self._here(tasks) if self._asked.engine is None else self._there(tasks)
         estimates: dict[int, PartitionEstimate] = {}
         with closing(outcomes):
             for outcome in outcomes:
                 if outcome.error is not None:
                     estimates[outcome.number] = PartitionEstimate(
                         name=outcome.task.facts.found.entry.name,
-                        topic=topic,
+                        topic=outcome.task.topic,
                         directory=outcome.task.directory,
                         error=str(outcome.error),
                     )
                     continue
-                estimates[outcome.number], counted = outcome.result
+                estimates[outcome.number], tallies = outcome.result
                 if estimates[outcome.number].error is None:
-                    for tally, part in zip(tallies, counted, strict=True):
-                        tally.merge(part)
-        return [estimates[number] for number in range(len(tasks))]
+                    counted[outcome.task.topic].merge(tallies)
+        by_topic: dict[str, list[PartitionEstimate]] = {topic: [] for topic in counted}
+        for number in range(len(tasks)):
+            by_topic[tasks[number].topic].append(estimates[number])
+        return by_topic
 
-    def _task(self, path: str, found: FoundPartition, tallies: Sequence[Tally]) -> EstimateTask:
+    def _task(self, path: str, found: FoundPartition, keys: _TopicKeys) -> EstimateTask:
         asked = self._asked
         return EstimateTask(
             directory=path,
             facts=self._looked_at[path].facts_of(found),
             now=asked.clock(),
-            tallies=tuple(tally.blank() for tally in tallies),
+            tallies=keys.blank,
             map_size=asked.manager.log_cleaner_dedupe_buffer_size,
             map_load_factor=asked.manager.log_cleaner_io_buffer_load_factor,
             draws=asked.draws,
@@ -176,18 +198,18 @@ class _Running:
             work_dir=asked.work_dir,
         )
 
-    def _here(self, topic: str, tasks: Sequence[EstimateTask]) -> _Outcomes:
+    def _here(self, tasks: Sequence[EstimateTask]) -> _Outcomes:
         """On threads, one reader for each device."""
 
         def estimate(disk: DiskReader, task: EstimateTask) -> _Estimated:
-            with self._progress.part(task.facts.found.directory, topic) as on_read:
+            with self._progress.part(task.facts.found.directory, task.topic) as on_read:
                 return estimate_partition(disk, task, on_read)
 
         return ThreadEngine(1, disk=self._asked.disk).run(
             estimate, tasks, paths=[task.directory for task in tasks], on_progress=self._progress.tell
         )
 
-    def _there(self, topic: str, tasks: Sequence[EstimateTask]) -> _Outcomes:
+    def _there(self, tasks: Sequence[EstimateTask]) -> _Outcomes:
         """By the engine of the caller, some at a time: the keys of a partition may be megabytes."""
         assert self._asked.engine is not None
         for first in range(0, len(tasks), AT_ONCE):
@@ -198,13 +220,27 @@ class _Running:
                 some,
                 sizes=sizes,
                 paths=[task.directory for task in some],
-                on_progress=lambda progress: self._tell(topic, progress),
+                on_progress=self._tell,
             )
             with closing(outcomes):
                 for outcome in outcomes:
                     yield replace(outcome, number=first + outcome.number)
             self._size_done += sum(sizes)
 
-    def _tell(self, topic: str, progress: Progress) -> None:
+    def _tell(self, progress: Progress) -> None:
         done, total = self._size_done + progress.bytes_done, sum(self._sizes.values())
-        self._on_progress(replace(progress, stage="reading", part=topic, bytes_done=done, bytes_total=total))
+        self._on_progress(replace(progress, stage="reading", bytes_done=done, bytes_total=total))
+
+
+class _TopicKeys:
+    """The keys of one topic, and their prefixes on request; `blank` are empty tallies for its tasks."""
+
+    def __init__(self, prefix: Prefix | None) -> None:
+        self.keys = Tally()
+        self.prefixes = None if prefix is None else Tally(prefix)
+        self._tallies = [self.keys] if self.prefixes is None else [self.keys, self.prefixes]
+        self.blank = tuple(tally.blank() for tally in self._tallies)
+
+    def merge(self, tallies: Sequence[Tally]) -> None:
+        for tally, part in zip(self._tallies, tallies, strict=True):
+            tally.merge(part)

@@ -13,7 +13,7 @@ from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.sampling import sample_log
 from stratalog.log.cleaning.tally import KeyTally, Tally
 from stratalog.operations.estimate_report import PartitionEstimate
-from stratalog.operations.looking import Partition, PartitionFacts, UnreadablePartition, open_partition
+from stratalog.operations.looking import KnownPartition, Partition, UnreadablePartition, open_partition
 from stratalog.operations.read_progress import CountRead
 from stratalog.operations.rehearsing import Rehearser, find_dirty, last_records_of_view, set_stage
 
@@ -28,7 +28,7 @@ class EstimateTask:
     """
 
     directory: str
-    facts: PartitionFacts
+    facts: KnownPartition
     now: int
     tallies: tuple[Tally, ...]
     map_size: int
@@ -36,6 +36,10 @@ class EstimateTask:
     draws: int | None
     seed: int
     work_dir: str | None
+
+    @property
+    def topic(self) -> str:
+        return self.facts.found.topic_partition.topic
 
     def clock(self) -> int:
         return self.now

@@ -165,10 +165,10 @@ class LookedAt:
         with open_partition(disk, clock, self.facts_of(found)) as partition:
             yield partition
 
-    def facts_of(self, found: FoundPartition) -> PartitionFacts:
+    def facts_of(self, found: FoundPartition) -> KnownPartition:
         """What listing, checkpoints and settings say about one of the partitions."""
         key = found.topic_partition
-        return PartitionFacts(
+        return KnownPartition(
             found=found,
             config=self._known.of(key.topic),
             high_watermark=self._watermarks.get(key),
@@ -178,7 +178,7 @@ class LookedAt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFacts:
+class KnownPartition:
     """What must be known to open a partition; it can be sent to another process.
 
     `high_watermark` is that of the checkpoint, or None.
@@ -193,7 +193,7 @@ class PartitionFacts:
 
 @contextmanager
 def open_partition(
-    disk: DiskReader, clock: Clock, facts: PartitionFacts
+    disk: DiskReader, clock: Clock, facts: KnownPartition
 ) -> Iterator[Partition | UnreadablePartition]:
     """The partition, until the block ends."""
     entry = facts.found.entry

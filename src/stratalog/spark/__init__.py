@@ -1,6 +1,7 @@
 """Kafka log directories on Spark. Importing this package imports no pyspark.
 
 archive       Spark's classes, parsed once and kept
+compaction    the parts of a compaction, with Spark's aggregation by key
 engine        `SparkEngine`: tasks on executors
 export        exports on Spark
 frames        `stratalog.spark.read`

@@ -16,7 +16,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, pack, task_sizes
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
+
 PACKS_PER_CORE = 4
 POLL_SECONDS = 0.1
 # What setJobGroup changes in the caller's session; it is restored after the map.
@@ -44,10 +46,10 @@ class SparkEngine:
     """Maps on the executors of a session. Workers need this package, and must see the same files."""
 
     def __init__(self, spark: SparkSession, *, packs_per_core: int = PACKS_PER_CORE) -> None:
-        self._spark = spark
-        self._context = context_of(spark)
-        self.cores = self._context.defaultParallelism if self._context else ASSUMED_CORES
-        self._packs_count = max(1, self.cores * packs_per_core)
+        self.spark = spark
+        self.context = context_of(spark)
+        self.cores = self.context.defaultParallelism if self.context else ASSUMED_CORES
+        self.packs_count = max(1, self.cores * packs_per_core)
 
     def run(
         self,
@@ -66,16 +68,31 @@ class SparkEngine:
             wanted = [number for number in of_job if is_wanted is None or is_wanted(number)]
             if not wanted:
                 continue
-            packs = pack([size_of[number] for number in wanted], self._packs_count)
+            packs = pack([size_of[number] for number in wanted], self.packs_count)
             work = [[(wanted[index], tasks[wanted[index]]) for index in members] for members in packs]
-            numbers = self._spark.range(0, len(packs), 1, len(packs))
-            with own_python(self._context):
+            numbers = self.spark.range(0, len(packs), 1, len(packs))
+            with own_python(self.context):
                 frame = numbers.mapInArrow(_runner(function, work), "outcome binary")
             with self._reporting(on_progress, of_job, len(packs), size_of):
                 rows = frame.collect()
             for row in rows:
                 for number, value in pickle.loads(row.outcome):
                     yield TaskOutcome(number, tasks[number], value)
+
+    def clean_log(
+        self,
+        log: DirtyLog,
+        now_ms: int,
+        replace_segments: Replace,
+        *,
+        on_read: Callable[[int], object] = lambda _: None,
+    ) -> CleanResult:
+        """Compact a log once on the executors, which write next to it; this process replaces the segments."""
+        from stratalog.log.cleaning.distributed import clean_in_parts
+        from stratalog.spark.compaction import SparkParts
+
+        with closing(SparkParts(self)) as parts:
+            return clean_in_parts(log, now_ms, replace_segments, parts, on_read=on_read)
 
     @contextmanager
     def _reporting(
@@ -100,10 +117,10 @@ class SparkEngine:
             )
 
         report(0)
-        if self._context is None:
+        if self.context is None:
             yield
         else:
-            with polling(self._context, report):
+            with polling(self.context, report):
                 yield
         report(packs_count)
 

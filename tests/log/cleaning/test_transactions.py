@@ -6,6 +6,7 @@ KAFKA-8351: aborted transactions across rounds and groups. KAFKA-14055: users' k
 
 from __future__ import annotations
 
+from stratalog.log.cleaning.transactions import NO_DATA, OpenData, SegmentData
 from stratalog.log.producers.manager import ProducerStateManager
 from stratalog.log.producers.rebuild import replay_segment
 from stratalog.log.reading import Isolation
@@ -342,3 +343,12 @@ def test_sequences_are_known_from_what_a_cleaning_has_left() -> None:
         1: (2, 2),
         2: (1, 4),
     }
+
+
+def test_what_segments_leave_open_adds_up_to_what_a_scan_of_all_of_them_leaves() -> None:
+    """1 has data before its commit, 2 after its abort, 3 in an aborted transaction; 4 and 5 are untouched."""
+    before = OpenData(frozenset({1, 4}), frozenset({2, 5}))
+    segment = SegmentData(OpenData(frozenset({2}), frozenset({3})), frozenset({1}), frozenset({2}))
+
+    assert segment.after(before) == OpenData(frozenset({2, 4}), frozenset({3, 5}))
+    assert segment.after(NO_DATA) == segment.left

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.engine.threads import ThreadEngine
-from stratalog.errors import CorruptRecordError, DiskError
+from stratalog.errors import CorruptRecordError, DiskError, OtherFileError
 from stratalog.files.reading import DiskReader
 from stratalog.files.stamps import FileStamp
 from stratalog.log.cleaning.erase import FileOfBatches, find_records
@@ -58,7 +58,7 @@ def test_a_worker_with_another_file_under_this_path_finds_nothing_but_an_error(l
     task = SearchTask(FileStamp.of(DiskReader(), logs[1]), KEY)
     os.utime(logs[1], (0, 0))
 
-    with pytest.raises(DiskError, match="not the file for which the work was planned"):
+    with pytest.raises(OtherFileError, match="not the file for which the work was planned"):
         search_file(DiskReader(), pickle.loads(pickle.dumps(task)))
 
 

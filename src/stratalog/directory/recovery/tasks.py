@@ -60,7 +60,7 @@ class StampedScan(NamedTuple):
 
 
 def scan_stamped(disk: DiskReader, stamped: StampedScan) -> ScanResult:
-    """The scan of one segment; DiskError if this machine sees another file, or the file changes meanwhile."""
+    """The scan of one segment; OtherFileError if this machine sees another file, then or afterwards."""
     if stamped.stamp is None:
         return scan(disk, stamped.task)
     stamped.stamp.check(disk)

@@ -2,6 +2,7 @@
 
 choice            which log is cleaned next, up to where, and why another is not
 clean             `clean_log`: the two passes
+distributed       compacts a log in parts, which a cluster may do
 erase             rewrites files without certain records: count, write, prove, swap
 erase_audit       stratalog-erased.jsonl: a line for each file that lost records
 erase_filter      what is left of a run without the erased records
@@ -12,6 +13,7 @@ erase_selection   which records are erased: by key, by offset
 filter            what compaction keeps of a run of batches; the delete horizon
 groups            which neighbouring segments become one
 in_log            compacts an open log: flushes it before, changes it after
+newest            is there a newer record with this key?
 offset_map        for each key the last offset at which it was written
 replace           swaps new segments for old ones, safe against a crash
 runs              a segment's records in runs, for both passes

@@ -27,9 +27,10 @@ from stratalog.files.names import FileState
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.filter import FilteredRun, LastRecord, Rules, RunFilter
 from stratalog.log.cleaning.groups import SegmentSizes, group_segments
+from stratalog.log.cleaning.newest import NewerRecords
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
-from stratalog.log.cleaning.transactions import CleanedTransactions, aborted_between
+from stratalog.log.cleaning.transactions import NO_DATA, CleanedTransactions, OpenData, aborted_between
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.segments import SegmentReaders
 from stratalog.segment.segment import LogSegment
@@ -145,14 +146,23 @@ def clean_log(
     stats = CleanerStats()
     if log.first_dirty_offset >= log.first_uncleanable_offset:
         return CleanResult(end_offset=log.first_dirty_offset, groups=(), stats=stats)
-    cleaning = _Cleaning(log, offset_map, now_ms, stats, check_done, throttle, on_read, observe)
-    cleaning.build_offset_map()
+    cleaning = Cleaning(
+        log,
+        offset_map,
+        now_ms,
+        stats,
+        check_done=check_done,
+        throttle=throttle,
+        on_read=on_read,
+        observe=observe,
+    )
+    cleaning.build(offset_map)
     end_offset = offset_map.latest_offset + 1
     stats.map_utilization = offset_map.utilization
     if replace_segments is None and end_offset < log.first_uncleanable_offset:
         return CleanResult(end_offset=end_offset, groups=(), stats=stats)
     segments = log.segments.range(0, end_offset)
-    groups = [segments[group.start : group.stop] for group in cleaning.group(segments)]
+    groups = groups_of(log, segments)
     cleaned = tuple([cleaning.clean_group(group, replace_segments) for group in groups])
     bases = tuple(tuple(segment.base_offset for segment in group) for group in groups)
     return CleanResult(end_offset=end_offset, groups=bases, cleaned=cleaned, stats=stats)
@@ -185,44 +195,71 @@ class SegmentRules:
         return replace(self._rules, keeps_old_tombstones=segment.modified_ms > self._old_horizon_ms)
 
 
-class _Cleaning:
-    """One run of the cleaner over one log; transactions go on from group to group."""
+def groups_of(log: DirtyLog, segments: Sequence[SegmentReader]) -> list[Sequence[SegmentReader]]:
+    """The segments in groups; each group becomes one segment."""
+    facts = [
+        SegmentSizes(
+            segment.base_offset,
+            segment.size,
+            segment.offset_index.entry_count * segment.offset_index.entry_size,
+            segment.time_index.entry_count * segment.time_index.entry_size,
+        )
+        for segment in segments
+    ]
+    groups = group_segments(
+        facts,
+        max_size=log.config.segment_size,
+        max_index_size=log.config.segment_index_bytes,
+        first_uncleanable_offset=log.first_uncleanable_offset,
+    )
+    return [segments[group.start : group.stop] for group in groups]
+
+
+class Cleaning:
+    """One run of the cleaner over one log, or over some groups of it; transactions go on from group to group.
+
+    `before` is the data of transactions that is open before the first of these groups.
+    """
 
     def __init__(
         self,
         log: DirtyLog,
-        offset_map: OffsetMap,
+        newest: NewerRecords,
         now_ms: int,
         stats: CleanerStats,
-        check_done: Callable[[], object],
-        throttle: Callable[[int], object],
-        on_read: Callable[[int], object],
-        observe: Observe,
+        *,
+        before: OpenData = NO_DATA,
+        check_done: Callable[[], object] = _go_on,
+        throttle: Callable[[int], object] = _at_full_speed,
+        on_read: Callable[[int], object] = _uncounted,
+        observe: Observe = _unseen,
     ) -> None:
-        self._log, self._map, self._stats = log, offset_map, stats
+        self._log, self._newest, self._stats = log, newest, stats
         self._check_done, self._throttle = check_done, throttle
         self._on_read, self._observe = on_read, observe
-        self._reader = RunReader(offset_map.hash_rows)
-        self._transactions = CleanedTransactions()
+        self._reader = RunReader(newest.hash_rows)
+        self._transactions = CleanedTransactions(before)
         self._rules = SegmentRules(log, now_ms)
 
-    def build_offset_map(self) -> None:
+    def build(self, offset_map: OffsetMap) -> None:
         """Store every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap"""
         start, end = self._log.first_dirty_offset, self._log.first_uncleanable_offset
-        self._map.clear()
+        offset_map.clear()
         dirty = self._log.segments.range(start, end)
         transactions = CleanedTransactions()
         transactions.add_aborted(aborted_between(self._log.segments, start, end))
         for index, segment in enumerate(dirty):
             self._check_done()
-            if self._note_keys(segment, transactions):
-                logger.debug("%s: the offset map is full with %d keys", segment.log_path, self._map.size)
+            if self._note_keys(offset_map, segment, transactions):
+                logger.debug("%s: the offset map is full with %d keys", segment.log_path, offset_map.size)
                 return
             # Offsets may be missing before the next segment; without this they would be dirty for good.
             following = dirty[index + 1].base_offset if index + 1 < len(dirty) else end
-            self._map.latest_offset = following - 1
+            offset_map.latest_offset = following - 1
 
-    def _note_keys(self, segment: SegmentReader, transactions: CleanedTransactions) -> bool:
+    def _note_keys(
+        self, offset_map: OffsetMap, segment: SegmentReader, transactions: CleanedTransactions
+    ) -> bool:
         """Store the keys of a segment; True if the map was full before the segment's end."""
         start_offset = self._log.first_dirty_offset
         stats = self._stats
@@ -232,30 +269,12 @@ class _Cleaning:
             self._on_read(run.size)
             aborted = np.zeros(len(run.batches), np.bool_)
             transactions.read_batches(run.data, run.batches, run.rows, aborted)
-            seen, is_full = self._map.put_records(run.batches, aborted, run.rows, run.hashes, start_offset)
+            seen, is_full = offset_map.put_records(run.batches, aborted, run.rows, run.hashes, start_offset)
             stats.map_records_read += seen
             if is_full:
                 return True
             stats.map_bytes_read += run.size
         return False
-
-    def group(self, segments: Sequence[SegmentReader]) -> list[range]:
-        config = self._log.config
-        facts = [
-            SegmentSizes(
-                segment.base_offset,
-                segment.size,
-                segment.offset_index.entry_count * segment.offset_index.entry_size,
-                segment.time_index.entry_count * segment.time_index.entry_size,
-            )
-            for segment in segments
-        ]
-        return group_segments(
-            facts,
-            max_size=config.segment_size,
-            max_index_size=config.segment_index_bytes,
-            first_uncleanable_offset=self._log.first_uncleanable_offset,
-        )
 
     def clean_group(self, group: Sequence[SegmentReader], replace_segments: Replace | None) -> CleanedSegment:
         """Write the records that stay of these segments as one segment, and replace them by it."""
@@ -281,7 +300,7 @@ class _Cleaning:
         self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
         # Kafka reads the producers' last records again for each group. Here they are read once: a batch that
         # is no longer the last one is only kept longer than necessary.
-        run_filter = RunFilter(self._map, self._log.last_records)
+        run_filter = RunFilter(self._newest, self._log.last_records)
         stats = self._stats
         size, max_timestamp = 0, NO_TIMESTAMP
         for index, segment in enumerate(group):

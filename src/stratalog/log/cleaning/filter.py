@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import InvalidRecordError
 from stratalog.limits import INT64_MAX
-from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.newest import NewerRecords
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.log.cleaning.transactions import CleanedTransactions
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader, write_crc
@@ -76,15 +76,15 @@ class RunFilter:
         "_found",
         "_keep",
         "_last_records",
-        "_map",
+        "_newest",
         "_out",
         "_to_compress",
         "_verdicts",
         "_written",
     )
 
-    def __init__(self, offset_map: OffsetMap, last_records: Mapping[int, LastRecord]) -> None:
-        self._map = offset_map
+    def __init__(self, newest: NewerRecords, last_records: Mapping[int, LastRecord]) -> None:
+        self._newest = newest
         self._last_records = _table_of(last_records)
         self._out = aligned_buffer(_FIRST_SIZE)
         self._keep = np.empty(0, np.bool_)
@@ -94,7 +94,7 @@ class RunFilter:
         self._written = new_table()
 
     def filter(self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules) -> FilteredRun:
-        """The part of a run that stays; this filter's map has hashed the run's keys."""
+        """The part of a run that stays; the keys of the run are hashed if `NewerRecords` says how."""
         batches, rows = run.batches, run.rows
         self._make_room(run)
         verdicts = self._verdicts[: len(batches)]
@@ -102,12 +102,12 @@ class RunFilter:
         transactions.read_batches(run.data, batches, rows, verdicts["can_discard"])
         kernel.judge_batches(batches, rows, self._last_records, rules.end_of_round, rules.now_ms, verdicts)
         found = self._found[: len(rows)]
-        self._map.get_offsets(run.hashes, found)
+        self._newest.find(run, found)
         without_key = kernel.judge_records(
             batches,
             rows,
             found,
-            self._map.latest_offset,
+            self._newest.latest_offset,
             rules.now_ms,
             rules.keeps_old_tombstones,
             verdicts,

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Sequence
 
 from stratalog.errors import CorruptRecordError, DiskError, LogChangedError, SegmentOffsetOverflowError
-from stratalog.log.cleaning.clean import CleanResult, DirtyLog, clean_log, last_records_of
+from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace, clean_log, last_records_of
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.replace import replace_segments
 from stratalog.log.cleaning.split import discard, split_segment
@@ -19,6 +19,32 @@ from stratalog.log.flusher import Flusher
 from stratalog.log.parts import LogParts
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
+
+CleanFunction = Callable[[DirtyLog, int, Replace], CleanResult]
+"""Cleans a log at a time of the clock, and replaces its segments: `clean_log`, here or on a cluster."""
+
+
+def by_map(
+    offset_map: OffsetMap,
+    *,
+    check_done: Callable[[], object],
+    throttle: Callable[[int], object],
+    on_read: Callable[[int], object],
+) -> CleanFunction:
+    """Cleans in this process, as far as the map has room."""
+
+    def clean(dirty: DirtyLog, now_ms: int, replace: Replace) -> CleanResult:
+        return clean_log(
+            dirty,
+            offset_map,
+            now_ms=now_ms,
+            replace_segments=replace,
+            check_done=check_done,
+            throttle=throttle,
+            on_read=on_read,
+        )
+
+    return clean
 
 
 class LogCompaction:
@@ -40,13 +66,9 @@ class LogCompaction:
         self,
         first_dirty_offset: int,
         first_uncleanable_offset: int,
-        offset_map: OffsetMap,
-        *,
-        check_done: Callable[[], object],
-        throttle: Callable[[int], object],
-        on_read: Callable[[int], object],
+        clean: CleanFunction,
     ) -> CleanResult:
-        """Compact the log once, as far as the map has room.
+        """Compact the log once.
 
         A segment whose offsets are too far apart is split first, and the cleaning of the log starts again.
         """
@@ -72,15 +94,7 @@ class LogCompaction:
         with guard.failing():
             while True:
                 try:
-                    return clean_log(
-                        dirty,
-                        offset_map,
-                        now_ms=self._clock(),
-                        replace_segments=lambda new, old: self._replace([new], old),
-                        check_done=check_done,
-                        throttle=throttle,
-                        on_read=on_read,
-                    )
+                    return clean(dirty, self._clock(), lambda new, old: self._replace([new], old))
                 except SegmentOffsetOverflowError as error:
                     if not self._split(error.base_offset):
                         raise

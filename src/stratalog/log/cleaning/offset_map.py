@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stratalog.buffers import private_memory
 from stratalog.errors import UsageError
 from stratalog.limits import INT32_MAX
+from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.records.kernels import offset_map as kernel
 from stratalog.records.kernels.decode import RECORD, RecordTable
 from stratalog.records.kernels.hash import hash_keys
@@ -120,6 +121,10 @@ class OffsetMap:
         return kernel.put_sampled(
             self._slots, self.capacity, self._state, batches, skipped, sampled, rows, hashes, start_offset
         )
+
+    def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
+        """The last offset of the key of each row of a run, whose keys this map has hashed; -1 for none."""
+        self.get_offsets(run.hashes, found)
 
     def get_offsets(self, hashes: Hashes, found: NDArray[np.int64]) -> None:
         """The last offset of each key with one of these hashes; -1 if it is not in the map."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +24,55 @@ from stratalog.records.kernels.walk import CONTROL, BatchTable
 from stratalog.segment.txn_index import AbortedTxn
 
 
+class OpenData(NamedTuple):
+    """The producers with data since their last marker: in transactions that are not aborted, and in aborted
+    ones."""
+
+    committed: frozenset[int] = frozenset()
+    aborted: frozenset[int] = frozenset()
+
+
+NO_DATA = OpenData()
+
+
+class SegmentData(NamedTuple):
+    """What one segment does to `OpenData`: what it leaves itself, and whose markers it has."""
+
+    left: OpenData
+    commits: frozenset[int]
+    aborts: frozenset[int]
+
+    def after(self, before: OpenData) -> OpenData:
+        """The data that is open after this segment, if `before` is open before it."""
+        return OpenData(
+            self.left.committed | (before.committed - self.commits),
+            self.left.aborted | (before.aborted - self.aborts),
+        )
+
+
 class CleanedTransactions:
-    """The state of one scan, from its first segment on. `keep_aborted` gets what must be indexed again."""
+    """The state of one scan, from its first segment on. `keep_aborted` gets what must be indexed again.
 
-    __slots__ = ("_aborted", "_committed", "_is_seen", "_ongoing", "keep_aborted")
+    A scan that begins later in the log is given the data that is open `before` it. The aborted transactions
+    that reach its first segment are added for that segment anyway.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_aborted", "_aborts", "_commits", "_committed", "_is_seen", "_ongoing", "keep_aborted")
+
+    def __init__(self, before: OpenData = NO_DATA) -> None:
         self._aborted: list[tuple[int, AbortedTxn]] = []  # a heap, by first offset
         self._ongoing: dict[int, AbortedTxn] = {}
-        self._is_seen: set[int] = set()  # ongoing aborted transactions that have a batch
-        self._committed: set[int] = set()
+        self._is_seen = {*before.aborted}  # ongoing aborted transactions that have a batch
+        self._committed = {*before.committed}
+        self._commits: set[int] = set()
+        self._aborts: set[int] = set()
         self.keep_aborted: Callable[[AbortedTxn], object] | None = None
+
+    @property
+    def data(self) -> SegmentData:
+        """What was read so far, for a scan that goes on elsewhere."""
+        left = OpenData(frozenset(self._committed), frozenset(self._is_seen))
+        return SegmentData(left, frozenset(self._commits), frozenset(self._aborts))
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
         """Add aborted transactions that come later; one may be added again for each segment it reaches."""
@@ -80,6 +119,7 @@ class CleanedTransactions:
         if kind is None:
             return True  # an emptied batch, which only keeps its producer's epoch
         if kind == ControlType.ABORT:
+            self._aborts.add(producer_id)
             transaction = self._ongoing.pop(producer_id, None)
             if transaction is None or producer_id not in self._is_seen:
                 return True
@@ -88,6 +128,7 @@ class CleanedTransactions:
                 self.keep_aborted(transaction)
             return False
         if kind == ControlType.COMMIT:
+            self._commits.add(producer_id)
             if producer_id in self._committed:
                 self._committed.discard(producer_id)
                 return False

@@ -31,7 +31,7 @@ class SearchTask(NamedTuple):
 
 
 def search_file(disk: DiskReader, task: SearchTask) -> Found:
-    """The records to erase from one file; DiskError if this machine sees another file."""
+    """The records to erase from one file; OtherFileError if this machine sees another file."""
     if getattr(_reused, "selection", None) is not task.selection:
         _reused.matcher, _reused.selection = Matcher(task.selection), task.selection
     task.stamp.check(disk)

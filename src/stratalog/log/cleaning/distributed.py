@@ -1,0 +1,357 @@
+"""Compacts one log in parts, which other machines may do: what a cluster runs instead of `clean_log`.
+
+Theory of operation. The log has groups of segments, as in `clean.py`; each group becomes one segment.
+
+1. A task for each segment reads its keys, and emits a hash and an offset for each record. The tasks of the
+   dirty part also say which of these count as newer versions. Each task returns what its segment does to
+   open transactions, so that later groups know which markers they need.
+2. The runner finds the records whose key has a newer version, by an aggregation over all keys.
+3. A task for each group rewrites it, by the cleaner's own code, into a folder of its own inside the log's
+   directory. A task that is killed or run twice leaves a folder that nobody uses.
+4. Another task reads each new file back and proves it.
+5. This process moves the files into the log's directory and swaps them for the old ones, group by group.
+
+Until the last step nothing of the log is changed. There is no bound on the number of keys, so one round
+cleans all of the dirty part. A broker ignores folders in a partition's directory; the next run removes those
+of a run that was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import secrets
+import uuid
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.clock import Clock, system_clock
+from stratalog.config import LogConfig
+from stratalog.errors import DiskError, UsageError
+from stratalog.files.disk import Disk, changing
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import FileState
+from stratalog.files.paths import join_path, last_name
+from stratalog.files.reading import DiskReader
+from stratalog.files.stamps import FileStamp
+from stratalog.log.cleaning.clean import (
+    CleanedSegment,
+    CleanerStats,
+    Cleaning,
+    CleanResult,
+    DirtyLog,
+    Replace,
+    groups_of,
+)
+from stratalog.log.cleaning.erase import FileOfBatches
+from stratalog.log.cleaning.erase_proof import sha256_of
+from stratalog.log.cleaning.filter import LastRecord
+from stratalog.log.cleaning.newest import ReplacedRecords
+from stratalog.log.cleaning.runs import RunReader
+from stratalog.log.cleaning.transactions import (
+    NO_DATA,
+    CleanedTransactions,
+    OpenData,
+    SegmentData,
+    aborted_between,
+)
+from stratalog.log.segments import SegmentReaders
+from stratalog.records.kernels.decode import RecordTable
+from stratalog.records.kernels.hash import hash_keys
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.offset_map import Hashes
+from stratalog.records.kernels.walk import CONTROL
+from stratalog.segment.scan import ScanStop, scan_segment
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import FILES, SegmentReader
+
+FOLDER_PREFIX = "stratalog-compacting-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningPlan:
+    """All that a task must know about the log. `stamps` are its .log files as the driver sees them, in order.
+
+    `groups` are the indexes of the segments that become one, `hash_key` a secret of this run: nobody can
+    choose keys whose hashes collide. Tasks write below `folder`.
+    """
+
+    directory: str
+    config: LogConfig
+    bases: tuple[int, ...]
+    stamps: tuple[FileStamp, ...]
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    last_records: Mapping[int, LastRecord]
+    groups: tuple[range, ...]
+    now_ms: int
+    hash_key: tuple[int, int]
+    folder: str
+
+    @property
+    def segments_count(self) -> int:
+        """How many segments are cleaned: the first ones of the log."""
+        return self.groups[-1].stop
+
+    def group_of(self, number: int) -> int:
+        """The group of a segment."""
+        return next(index for index, group in enumerate(self.groups) if number in group)
+
+    def open(self, disk: DiskReader, cleaned_directory: str | None = None) -> DirtyLog:
+        """The log, read through this disk."""
+        return DirtyLog(
+            disk=disk,
+            segments=SegmentReaders(
+                SegmentReader(disk, self.directory, base, self.config, size=stamp.size)
+                for base, stamp in zip(self.bases, self.stamps, strict=True)
+            ),
+            config=self.config,
+            first_dirty_offset=self.first_dirty_offset,
+            first_uncleanable_offset=self.first_uncleanable_offset,
+            last_records=self.last_records,
+            cleaned_directory=cleaned_directory,
+        )
+
+
+class RecordKeys(NamedTuple):
+    """Records with a key: hashes and offsets, and which of them count as the newest of their keys so far."""
+
+    hashes: Hashes
+    offsets: NDArray[np.int64]
+    is_version: NDArray[np.bool_]
+
+
+class RewrittenGroup(NamedTuple):
+    """The new segment of a group: its files, and the SHA-256 of the batches that were written."""
+
+    number: int
+    segment: CleanedSegment
+    stats: CleanerStats
+    files: tuple[FileStamp, ...]
+    sha256: str
+
+
+class PartsRunner(Protocol):
+    """Runs the parts of one cleaning. An error of a task is raised."""
+
+    def read_keys(self, plan: CleaningPlan) -> Sequence[SegmentData]:
+        """Run `read_keys` over the segments; the result has a value for each, in order."""
+        ...
+
+    def rewrite(self, plan: CleaningPlan, before: Sequence[OpenData]) -> Sequence[RewrittenGroup]:
+        """Find the replaced records, and run `rewrite_group` over the groups; in order."""
+        ...
+
+    def prove(self, plan: CleaningPlan, groups: Sequence[RewrittenGroup]) -> None:
+        """Run `prove_group` over the new segments."""
+        ...
+
+
+def clean_in_parts(
+    log: DirtyLog,
+    now_ms: int,
+    replace_segments: Replace,
+    runner: PartsRunner,
+    *,
+    on_read: Callable[[int], object] = lambda _: None,
+) -> CleanResult:
+    """Compact the log once, to the end of its dirty part; the same files as those of `clean_log`.
+
+    Until all parts are proven nothing is replaced. `on_read` is called with the bytes read. UsageError if
+    there is not enough room for the new segments.
+    """
+    if log.first_dirty_offset >= log.first_uncleanable_offset:
+        return CleanResult(end_offset=log.first_dirty_offset, groups=())
+    disk = changing(log.disk)
+    segments = log.segments.range(0, log.first_uncleanable_offset)
+    groups = groups_of(log, segments)
+    plan = _plan(log, groups, now_ms)
+    _remove_folders(disk, plan.directory)
+    _check_room(disk, plan.directory, sum(segment.size for segment in segments))
+    disk.make_directory(plan.folder)
+    try:
+        data = runner.read_keys(plan)
+        on_read(sum(segment.size for segment in log.segments.range(*_dirty(log))))
+        done = runner.rewrite(plan, open_before(plan, data))
+        on_read(sum(segment.size for segment in segments))
+        runner.prove(plan, done)
+        for rewritten, group in zip(done, groups, strict=True):
+            replace_segments(_adopted(disk, plan, rewritten, log.clock), group)
+    finally:
+        _remove_folders(disk, plan.directory)
+    return CleanResult(
+        end_offset=log.first_uncleanable_offset,
+        groups=tuple(tuple(segment.base_offset for segment in group) for group in groups),
+        cleaned=tuple(rewritten.segment for rewritten in done),
+        stats=_sum([rewritten.stats for rewritten in done]),
+    )
+
+
+def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[RecordKeys, None, SegmentData]:
+    """The keys of one segment, run by run; returns what the segment does to open transactions.
+
+    OtherFileError if this machine sees another file, CorruptRecordError if a batch is damaged.
+    """
+    plan.stamps[number].check(disk)
+    log = plan.open(disk)
+    base, end = plan.bases[number], plan.bases[number + 1]
+    segment = log.segments.get(base)
+    assert segment is not None
+    transactions = CleanedTransactions()
+    transactions.add_aborted(aborted_between(log.segments, base, end))
+    first, second = np.uint64(plan.hash_key[0]), np.uint64(plan.hash_key[1])
+
+    def hash_rows(data: Bytes, rows: RecordTable, hashes: Hashes) -> None:
+        hash_keys(data, rows, first, second, hashes)
+
+    for run in RunReader(hash_rows).read(segment):
+        batches, rows = run.batches, run.rows
+        is_aborted = np.zeros(len(batches), np.bool_)
+        transactions.read_batches(run.data, batches, rows, is_aborted)
+        is_control = (batches["magic"] == 2) & (batches["attributes"] & CONTROL != 0)
+        chosen = np.flatnonzero((rows["key_size"] >= 0) & ~is_control[rows["batch"]])
+        offsets = rows["offset"][chosen]
+        is_version = (offsets >= plan.first_dirty_offset) & ~is_aborted[rows["batch"][chosen]]
+        yield RecordKeys(run.hashes[chosen], offsets, is_version)
+    plan.stamps[number].check(disk)
+    return transactions.data
+
+
+def open_before(plan: CleaningPlan, data: Sequence[SegmentData]) -> list[OpenData]:
+    """The data of transactions that is open before each group."""
+    found, now = [], NO_DATA
+    for group in plan.groups:
+        found.append(now)
+        for number in group:
+            now = data[number].after(now)
+    return found
+
+
+def rewrite_group(
+    disk: Disk, plan: CleaningPlan, number: int, before: OpenData, replaced: NDArray[np.int64]
+) -> RewrittenGroup:
+    """Rewrite a group without the records at the `replaced` offsets, into a new folder.
+
+    OtherFileError if this machine sees other files.
+    """
+    folder = join_path(plan.folder, f"{number}-{uuid.uuid4().hex}")
+    disk.make_directory(folder)
+    log = plan.open(disk, folder)
+    old = [log.segments.get(plan.bases[index]) for index in plan.groups[number]]
+    group = [segment for segment in old if segment is not None]
+    stats, digest = CleanerStats(), hashlib.sha256()
+    cleaning = Cleaning(
+        log,
+        ReplacedRecords(replaced, plan.first_uncleanable_offset - 1),
+        plan.now_ms,
+        stats,
+        before=before,
+        observe=lambda _, kept: digest.update(kept.data.data),
+    )
+    new: list[LogSegment] = []
+    for index in plan.groups[number]:
+        plan.stamps[index].check(disk)
+    facts = cleaning.clean_group(group, lambda cleaned, _: new.append(cleaned))
+    for index in plan.groups[number]:
+        plan.stamps[index].check(disk)
+    paths = [new[0].reader.path_of(kind) for kind in FILES]
+    new[0].close_handlers()
+    files = tuple(FileStamp.of(disk, path) for path in paths if disk.exists(path))
+    return RewrittenGroup(number, facts, stats, files, digest.hexdigest())
+
+
+def prove_group(disk: DiskReader, done: RewrittenGroup) -> None:
+    """DiskError unless the files are as they were written, and every byte of the log is in a good batch."""
+    for stamp in done.files:
+        stamp.check(disk)
+    log = done.files[0]
+    found = sha256_of(FileOfBatches(disk, log.path, log.size))
+    scan = scan_segment(disk, log.path, done.segment.base_offset)
+    if found != done.sha256 or scan.stop is not ScanStop.END or scan.valid_size != done.segment.size:
+        raise DiskError(
+            log.path,
+            "a compaction wrote this file, and reads other bytes from it. The log is unchanged. Check the "
+            "disk and the memory of the machine that wrote it, then run again.",
+            errno.EIO,
+        )
+
+
+def _check_room(disk: DiskReader, directory: str, size: int) -> None:
+    free = disk.free_size(directory)
+    if free < size:
+        raise UsageError(
+            f"{directory}: a compaction on a cluster writes all new segments before it replaces old ones. "
+            f"They may need {size} bytes, and {free} are free here. Nothing was changed. Free some space, or "
+            "compact in one process, which needs room for one segment more."
+        )
+
+
+def _dirty(log: DirtyLog) -> tuple[int, int]:
+    return log.first_dirty_offset, log.first_uncleanable_offset
+
+
+def _plan(log: DirtyLog, groups: Sequence[Sequence[SegmentReader]], now_ms: int) -> CleaningPlan:
+    every = tuple(log.segments)
+    ends = np.cumsum([len(group) for group in groups]).tolist()
+    directory = every[0].directory
+    return CleaningPlan(
+        directory=directory,
+        config=log.config,
+        bases=tuple(segment.base_offset for segment in every),
+        stamps=tuple(
+            FileStamp.of(log.disk, segment.log_path)._replace(size=segment.size) for segment in every
+        ),
+        first_dirty_offset=log.first_dirty_offset,
+        first_uncleanable_offset=log.first_uncleanable_offset,
+        last_records=log.last_records,
+        groups=tuple(range(end - len(group), end) for group, end in zip(groups, ends, strict=True)),
+        now_ms=now_ms,
+        hash_key=(secrets.randbits(64), secrets.randbits(64)),
+        folder=join_path(directory, f"{FOLDER_PREFIX}{uuid.uuid4().hex}"),
+    )
+
+
+def _adopted(disk: Disk, plan: CleaningPlan, done: RewrittenGroup, clock: Clock = system_clock) -> LogSegment:
+    """The new segment, moved into the log's directory as `.cleaned`; the next load throws it away if it is
+    not swapped in."""
+    base, suffix = done.segment.base_offset, FileState.CLEANED.value
+    LogSegment.open(disk, plan.directory, base, plan.config, clock, suffix=suffix, size=0).delete()
+    for stamp in done.files:
+        disk.rename(stamp.path, join_path(plan.directory, last_name(stamp.path)))
+    return LogSegment.open(disk, plan.directory, base, plan.config, clock, suffix=suffix)
+
+
+def _remove_folders(disk: Disk, directory: str) -> None:
+    """Remove what tasks wrote, of this run or of one that was killed.
+
+    A task that nobody waits for any more may still write: its folder is left to the next run.
+    """
+    for entry in disk.list_directory(directory):
+        if entry.kind is EntryKind.DIRECTORY and entry.name.startswith(FOLDER_PREFIX):
+            with suppress(DiskError):
+                _remove(disk, join_path(directory, entry.name))
+
+
+def _remove(disk: Disk, directory: str) -> None:
+    for entry in disk.list_directory(directory):
+        path = join_path(directory, entry.name)
+        if entry.kind is EntryKind.DIRECTORY and not entry.is_symlink:
+            _remove(disk, path)
+        else:
+            disk.delete(path)
+    disk.remove_directory(directory)
+
+
+def _sum(found: Sequence[CleanerStats]) -> CleanerStats:
+    return CleanerStats(
+        bytes_read=sum(stats.bytes_read for stats in found),
+        records_read=sum(stats.records_read for stats in found),
+        records_without_key=sum(stats.records_without_key for stats in found),
+        bytes_written=sum(stats.bytes_written for stats in found),
+        records_written=sum(stats.records_written for stats in found),
+    )

@@ -1,0 +1,53 @@
+"""What the second pass of the cleaner asks for each record: is there a newer one with its key?
+
+The cleaner's own answer is `OffsetMap`. A cluster aggregates keys elsewhere, and says only which records are
+replaced, by their offsets.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratalog.limits import INT64_MAX
+from stratalog.log.cleaning.runs import DecodedRun, HashRows
+
+NO_OFFSET = -1
+
+
+class NewerRecords(Protocol):
+    """`latest_offset` is the last offset that was looked at: later records stay as they are.
+
+    `hash_rows` hashes the keys of a run, if `find` needs that.
+    """
+
+    @property
+    def latest_offset(self) -> int: ...
+
+    @property
+    def hash_rows(self) -> HashRows | None: ...
+
+    def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
+        """Write for each row an offset at which its key was written last, or -1."""
+
+
+class ReplacedRecords:
+    """The offsets of the records of some segments that newer records replace."""
+
+    hash_rows: HashRows | None = None
+
+    def __init__(self, offsets: NDArray[np.int64], latest_offset: int) -> None:
+        self._offsets = np.unique(offsets)
+        self.latest_offset = latest_offset
+
+    def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
+        """As the protocol says; of a newer record it is only known that there is one."""
+        offsets = run.rows["offset"]
+        places = np.searchsorted(self._offsets, offsets)
+        is_inside = places < len(self._offsets)
+        found[:] = NO_OFFSET
+        replaced = np.zeros(len(offsets), np.bool_)
+        replaced[is_inside] = self._offsets[places[is_inside]] == offsets[is_inside]
+        found[replaced] = INT64_MAX

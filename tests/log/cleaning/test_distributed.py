@@ -1,0 +1,251 @@
+"""A compaction in parts leaves the files of the cleaner, whatever is run twice, killed or damaged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from stratalog.errors import CorruptRecordError, DiskError, OtherFileError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.entries import Path as AnyPath
+from stratalog.log.cleaning import CleanResult, DirtyLog, last_records_of, replace_segments
+from stratalog.log.cleaning.distributed import (
+    FOLDER_PREFIX,
+    CleaningPlan,
+    PartsRunner,
+    RewrittenGroup,
+    clean_in_parts,
+)
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.transactions import OpenData
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
+from tests import profile
+from tests.kafka.cleaning import T0, DirtyHistory, OurCleaner
+from tests.log.cleaning.dirty import records_of
+from tests.log.cleaning.in_parts import PartsHere
+
+HISTORIES = 60
+ROUNDS = 3
+BATCHES = 50
+LARGE_MAP = 24 * 1000
+
+
+def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with its bytes; a .log also with its time, which stands for missing timestamps."""
+    return {
+        str(path.relative_to(directory)): (
+            path.read_bytes(),
+            path.stat().st_mtime_ns // 1_000_000 if path.suffix == ".log" else 0,
+        )
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.name.endswith((".deleted", ".lock"))
+    }
+
+
+def clean(side: OurCleaner, first_dirty: int, runner: PartsRunner | None) -> CleanResult | CorruptRecordError:
+    """By the cleaner of one process, or in parts; CorruptRecordError as a value, as `OurCleaner.clean`."""
+    if runner is None:
+        return side.clean(first_dirty, LARGE_MAP)
+    log = side.log
+    dirty = DirtyLog(
+        disk=side.disk,
+        segments=log.segments.readers,
+        clock=side.clock,
+        config=log.config,
+        first_dirty_offset=first_dirty,
+        first_uncleanable_offset=side.first_uncleanable_offset,
+        last_records=last_records_of(log.producers.producers.values()),
+    )
+
+    def replace(new: LogSegment, old: Sequence[SegmentReader]) -> None:
+        replace_segments(
+            side.disk,
+            log.segments,
+            [new],
+            old,
+            scheduler=side.scheduler,
+            producers=log.producers,
+            delete_delay_ms=log.config.file_delete_delay_ms,
+        )
+
+    try:
+        return clean_in_parts(dirty, side.clock(), replace, runner)
+    except CorruptRecordError as error:
+        return error
+
+
+def dirty_log(root: Path, history: DirtyHistory, now_ms: int) -> None:
+    side = OurCleaner(root, history.config, now_ms)
+    history.write(side.log, now_ms, BATCHES)
+    history.end_transactions(side.log, now_ms)
+    side.log.roll()
+    side.log.close()
+
+
+@pytest.mark.parametrize("seed", range(profile.examples(HISTORIES, quick=6, ci=8)))
+def test_the_files_are_those_of_the_cleaner(tmp_path: Path, seed: int) -> None:
+    history = DirtyHistory(seed)
+    here, there = tmp_path / "here" / "dirty-0", tmp_path / "there" / "dirty-0"
+    here.mkdir(parents=True)
+    now_ms, first_dirty, records_gone = T0, 0, 0
+
+    for number in range(ROUNDS):
+        if number != 1:
+            side = OurCleaner(here, history.config, now_ms)
+            history.write(side.log, now_ms, BATCHES)
+            side.log.close()
+        now_ms += history.random.choice([1, 1000, 5000, 200_000])
+        shutil.rmtree(there, ignore_errors=True)
+        shutil.copytree(here, there)
+        sides = [OurCleaner(each, history.config, now_ms) for each in (here, there)]
+        if first_dirty >= sides[0].first_uncleanable_offset:
+            first_dirty = 0
+        by_one, by_parts = (
+            clean(side, first_dirty, runner) for side, runner in zip(sides, (None, PartsHere()), strict=True)
+        )
+        for side in sides:
+            side.log.close()
+
+        if isinstance(by_one, CorruptRecordError):
+            assert str(by_parts) == str(by_one)  # an old message that would have to stay empty
+            return
+        assert isinstance(by_parts, CleanResult)
+        assert (by_parts.end_offset, by_parts.groups, by_parts.cleaned) == (
+            by_one.end_offset,
+            by_one.groups,
+            by_one.cleaned,
+        )
+        counted = ("bytes_read", "records_read", "records_without_key", "bytes_written", "records_written")
+        for name in counted:
+            assert getattr(by_parts.stats, name) == getattr(by_one.stats, name), name
+        assert contents(there) == contents(here)
+        first_dirty = by_one.end_offset
+        records_gone += by_one.stats.records_read - by_one.stats.records_written
+    assert records_gone
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> tuple[Path, DirtyHistory]:
+    """A log with transactions that reach from segment to segment."""
+    history = DirtyHistory(0)
+    (tmp_path / "dirty-0").mkdir()
+    dirty_log(tmp_path / "dirty-0", history, T0)
+    return tmp_path / "dirty-0", history
+
+
+def test_tasks_that_run_twice_change_nothing(log: tuple[Path, DirtyHistory], tmp_path: Path) -> None:
+    root, history = log
+    other = Path(shutil.copytree(root, tmp_path / "other" / "dirty-0"))
+
+    for each, attempts in ((root, 1), (other, 3)):
+        side = OurCleaner(each, history.config, T0 + 1000)
+        clean(side, 0, PartsHere(attempts))
+        side.log.close()
+
+    assert contents(other) == contents(root)
+    assert not [path for path in root.iterdir() if path.is_dir()]
+
+
+class Killed(BaseException):
+    """The driver is killed here."""
+
+
+class KilledBeforeTheProof(PartsHere):
+    def prove(self, _plan: CleaningPlan, _groups: Sequence[RewrittenGroup]) -> None:
+        raise Killed
+
+
+class Rotten(PartsHere):
+    """The storage returns other bytes than those that were written."""
+
+    def rewrite(self, plan: CleaningPlan, before: Sequence[OpenData]) -> list[RewrittenGroup]:
+        done = super().rewrite(plan, before)
+        log = Path(done[-1].files[0].path)
+        time_ns = log.stat().st_mtime_ns
+        data = bytearray(log.read_bytes())
+        data[-1] ^= 1
+        log.write_bytes(data)
+        os.utime(log, ns=(time_ns, time_ns))
+        return done
+
+
+@pytest.mark.parametrize(("runner", "error"), [(KilledBeforeTheProof, Killed), (Rotten, DiskError)])
+def test_nothing_is_replaced_before_everything_is_proven(
+    log: tuple[Path, DirtyHistory], runner: type[PartsHere], error: type[BaseException]
+) -> None:
+    root, history = log
+    before = contents(root)
+    side = OurCleaner(root, history.config, T0 + 1000)
+
+    with pytest.raises(error):
+        clean(side, 0, runner())
+
+    assert {name: data for name, (data, _) in contents(root).items() if name.endswith(".log")} == {
+        name: data for name, (data, _) in before.items() if name.endswith(".log")
+    }
+
+
+def test_the_folder_of_a_killed_run_is_ignored_and_then_removed(log: tuple[Path, DirtyHistory]) -> None:
+    root, history = log
+    left = root / f"{FOLDER_PREFIX}0123"
+    (left / "0-4567").mkdir(parents=True)
+    (left / "0-4567" / "00000000000000000000.log.cleaned").write_bytes(b"half a batch")
+
+    side = OurCleaner(root, history.config, T0 + 1000)  # loads it
+    end = side.log.log_end_offset
+    clean(side, 0, PartsHere())
+    side.log.close()
+
+    assert not left.exists()
+    assert OurCleaner(root, history.config, T0 + 2000).log.log_end_offset == end
+
+
+def test_a_worker_with_another_file_under_this_path_stops_it(log: tuple[Path, DirtyHistory]) -> None:
+    root, history = log
+    side = OurCleaner(root, history.config, T0 + 1000)
+
+    class Late(PartsHere):
+        def rewrite(self, plan: CleaningPlan, before: Sequence[OpenData]) -> list[RewrittenGroup]:
+            Path(plan.stamps[0].path).touch()
+            return super().rewrite(plan, before)
+
+    with pytest.raises(OtherFileError, match="not the file for which the work was planned"):
+        clean(side, 0, Late())
+
+
+def test_without_room_for_all_new_segments_nothing_is_begun(log: tuple[Path, DirtyHistory]) -> None:
+    root, history = log
+    side = OurCleaner(root, history.config, T0 + 1000)
+
+    class Full(Disk):
+        def free_size(self, _path: AnyPath) -> int:
+            return 100
+
+    side.disk = Full()
+    with pytest.raises(UsageError, match="and 100 are free here"):
+        clean(side, 0, PartsHere())
+
+    assert not [path for path in root.iterdir() if path.is_dir()]
+
+
+def test_more_keys_than_a_map_holds_take_one_round(log: tuple[Path, DirtyHistory], tmp_path: Path) -> None:
+    root, history = log
+    other = Path(shutil.copytree(root, tmp_path / "other" / "dirty-0"))
+    small, parts = (OurCleaner(each, history.config, T0 + 1000) for each in (root, other))
+    offset_map, first_dirty, rounds = OffsetMap(24 * 4), 0, 0
+    while first_dirty < small.first_uncleanable_offset:
+        result = small.log.clean(first_dirty, small.first_uncleanable_offset, offset_map)
+        first_dirty, rounds = result.end_offset, rounds + 1
+
+    done = clean(parts, 0, PartsHere())
+
+    assert rounds > 2
+    assert isinstance(done, CleanResult)
+    assert done.end_offset == first_dirty
+    kept = [[(each.offset, each.key, each.value) for each in records_of(side.log)] for side in (small, parts)]
+    assert kept[0] == kept[1]
