@@ -6,6 +6,7 @@ What was freed is the difference of the .log files on disk, before and after.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 
 from stratalog.config import ManagerConfig
 from stratalog.directory.known_topics import TopicSources
+from stratalog.engine.progress import Progress
+from stratalog.engine.threads import ThreadEngine
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.tally import Prefix
 from stratalog.operations.compact import Compaction
@@ -22,6 +25,7 @@ from stratalog.operations.maintaining import Maintenance
 from stratalog.operations.work_report import WorkReport
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
+from tests.cli.compacting import SETTINGS
 from tests.cli.planting import SET_SIZE, Planted
 from tests.kafka.cleaning import DirtyHistory
 from tests.log.model import NOW
@@ -390,3 +394,31 @@ def test_a_sample_names_the_keys_that_it_met_often(tmp_path: Path) -> None:
     (count,) = topic.by_versions
     assert count.key == b"hot"
     assert abs(count.versions - keys.count(b"hot")) < keys.count(b"hot") / 2
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 64])
+def test_an_engine_of_the_caller_estimates_several_topics_at_once_to_the_same_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("stratalog.operations.estimate.AT_ONCE", at_once)
+    with Planted(tmp_path, a=SETTINGS, b=SETTINGS, c=SETTINGS) as planted:
+        for topic, keys in (("a", 3), ("b", 2), ("c", 5)):
+            planted.fill(topic, 21, keys=keys)
+    seen: list[Progress] = []
+    asked = Estimation(
+        directories=[str(planted.data)],
+        sources=TopicSources(topic_settings=planted.settings.read_text()),
+        clock=lambda: NOW,
+    )
+
+    here = asked.run()
+    there = replace(asked, engine=ThreadEngine(1)).run(seen.append)
+
+    assert [(topic.topic, topic.partitions) for topic in there.topics] == [
+        (topic.topic, topic.partitions) for topic in here.topics
+    ]
+    assert [{(key.key, key.versions) for key in topic.by_versions} for topic in there.topics] == [
+        {(key.key, key.versions) for key in topic.by_versions} for topic in here.topics
+    ]
+    assert [len(topic.by_versions) for topic in there.topics] == [3, 2, 5]
+    assert seen[-1].bytes_done == seen[-1].bytes_total
