@@ -11,20 +11,16 @@ After the change each rebuilt index is compared again, before the clean-shutdown
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
-from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry, classify
-from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.repairing import is_unfinished
-from stratalog.directory.session import Session, Unclean
+from stratalog.directory.session import Session
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import CorruptIndexError, NeedsRecoveryError, StratalogError
-from stratalog.files.disk import Disk
-from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import FileKind, segment_file_name
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
@@ -36,9 +32,10 @@ from stratalog.operations.audit.partition import compare_aborts
 from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask, audit_segment
 from stratalog.operations.audit.spots import Spot
 from stratalog.operations.index_report import IndexedDirectory, IndexedPartition, IndexReport, RebuiltIndex
-from stratalog.operations.looking import check_names, is_named
-from stratalog.operations.opening import Opened, Opening
+from stratalog.operations.looking import is_named
+from stratalog.operations.opening import Opened
 from stratalog.operations.read_progress import ReadProgress, logs_size, nobody
+from stratalog.operations.request import NodeRequest
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.scan import ScanStop
 from stratalog.segment.time_index import TimeIndex
@@ -59,36 +56,16 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reindexing:
-    """A request: the directories of one node, and the topics or partitions to work on (none: all)."""
-
-    directories: Sequence[str]
-    names: Sequence[str] = ()
-    sources: TopicSources = field(default_factory=TopicSources)
-    dry_run: bool = False
-    unclean: Unclean = Unclean.REFUSE
-    disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
-    clock: Clock = system_clock
-    make_lock: MakeLock = DirectoryLock
+class Reindexing(NodeRequest):
+    """A request to rebuild indexes."""
 
     def run(self, on_progress: OnProgress = nobody) -> IndexReport:
         """Rebuild, or report what would be rebuilt. Refuses what `Opening.opened` refuses."""
-        opening = Opening(
-            directories=self.directories,
-            sources=self.sources,
-            unclean=self.unclean,
-            disk=self.disk,
-            clock=self.clock,
-            make_lock=self.make_lock,
-            on_progress=on_progress,
-            names=self.names,
-        )
+        opening = self.opening(on_progress)
         with opening.opened(dry_run=self.dry_run) as opened:
-            notes = () if opened.recovery is not None else opening.notes
             if opened.is_failed:
                 return IndexReport(directories=(), recovery=opened.recovery, is_plan=self.dry_run)
-            check_names(opened.disk, opened.paths, self.names)
-            known = KnownTopics(opened.disk, opened.paths, self.sources)
+            known = opening.known_topics(opened)
             planned = self._plan(opened, known, on_progress)
             if opened.session is not None:
                 planned = [
@@ -97,7 +74,7 @@ class Reindexing:
                 ]
             return IndexReport(
                 directories=tuple(planned),
-                notes=(*notes, *known.notes),
+                notes=(*opened.notes, *known.notes),
                 recovery=opened.recovery,
                 refusals=opening.refusals(opened),
                 is_plan=self.dry_run,

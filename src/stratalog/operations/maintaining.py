@@ -14,25 +14,21 @@ removed at once, and so are folders that a broker has marked -delete.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from stratalog.clock import Clock, system_clock
 from stratalog.directory.checkpoint_table import CheckpointMarks
-from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import PartitionEntry, classify
-from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.repairing import repair_partition, why_not_loaded
-from stratalog.directory.session import Session, Unclean
+from stratalog.directory.session import Session
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
-from stratalog.files.disk import Disk
-from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition, parse_partition_directory
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
@@ -45,13 +41,13 @@ from stratalog.operations.looking import (
     Partition,
     UnreadablePartition,
     WaitingFile,
-    check_names,
     files_to_wait,
     is_named,
     waiting_files,
 )
-from stratalog.operations.opening import Opened, Opening
+from stratalog.operations.opening import Opened
 from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size, nobody
+from stratalog.operations.request import NodeRequest
 from stratalog.operations.work_report import DirectoryWork, PartitionWork, WorkReport
 
 
@@ -76,21 +72,10 @@ class Work(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maintenance:
-    """A request: the directories of one node, the sources of its topics' settings, and the topics or
-    partitions to work on (none: all).
+class Maintenance(NodeRequest):
+    """A request to retain or compact. `purges`: whatever waits for its deletion is removed at once."""
 
-    `purges`: whatever waits for its deletion is removed at once."""
-
-    directories: Sequence[str]
-    names: Sequence[str] = ()
-    sources: TopicSources = field(default_factory=TopicSources)
-    dry_run: bool = False
     purges: bool = False
-    unclean: Unclean = Unclean.REFUSE
-    disk: Disk = field(default_factory=lambda: Disk(require_owner=True))
-    clock: Clock = system_clock
-    make_lock: MakeLock = DirectoryLock
 
     def run(self, work: Work, on_progress: OnProgress = nobody) -> WorkReport:
         """Do the work, or report what would be done. Refuses what `Opening.opened` refuses.
@@ -101,22 +86,11 @@ class Maintenance:
         now = self.clock()
         # One time for the whole run: a second run at that time finds nothing more to do.
         fixed = replace(self, clock=lambda: now)
-        opening = Opening(
-            directories=self.directories,
-            sources=self.sources,
-            unclean=self.unclean,
-            disk=self.disk,
-            clock=fixed.clock,
-            make_lock=self.make_lock,
-            on_progress=on_progress,
-            names=self.names,
-        )
+        opening = fixed.opening(on_progress)
         with opening.opened(dry_run=self.dry_run) as opened:
-            notes = () if opened.recovery is not None else opening.notes
             if opened.is_failed:
                 return WorkReport(directories=(), recovery=opened.recovery, is_plan=self.dry_run)
-            check_names(opened.disk, opened.paths, self.names)
-            known = KnownTopics(opened.disk, opened.paths, self.sources)
+            known = opening.known_topics(opened)
             # Only a dry run reads records for its plan.
             sizes = fixed._sizes_of_compacted(opened, known) if self.dry_run else {}
             reading = ReadProgress(on_progress, sizes, stage="reading")
@@ -129,7 +103,7 @@ class Maintenance:
                     )
             return WorkReport(
                 directories=tuple(planned.values()),
-                notes=(*notes, *known.notes),
+                notes=(*opened.notes, *known.notes),
                 recovery=opened.recovery,
                 refusals=opening.refusals(opened),
                 is_plan=self.dry_run,

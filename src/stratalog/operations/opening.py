@@ -47,7 +47,8 @@ class Opened:
 
     `starts` are the log start offsets of a recovery's plan, by directory. `rewritten` names the segments that
     a recovery would rewrite, by the path of their partition. `recovery` is the report of a recovery, or of
-    its dry run. If the recovery failed, the operation does nothing.
+    its dry run. If the recovery failed, the operation does nothing. Without a recovery, `notes` name the
+    checkpoints that are treated as empty.
     """
 
     disk: Disk
@@ -56,6 +57,7 @@ class Opened:
     recovery: RecoverReport | None = None
     starts: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     rewritten: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     @property
     def is_failed(self) -> bool:
@@ -119,8 +121,12 @@ class Opening:
                         f"Run `stratalog recover --all {path}` first, which rewrites it.",
                     )
 
-    @property
-    def notes(self) -> tuple[str, ...]:
+    def known_topics(self, opened: Opened) -> KnownTopics:
+        """The topics of the opened directories, with their settings; UsageError if a name is not there."""
+        check_names(opened.disk, opened.paths, self.names)
+        return KnownTopics(opened.disk, opened.paths, self.sources)
+
+    def _notes(self) -> tuple[str, ...]:
         """Sentences about checkpoints that are treated as empty, as a broker does."""
         return tuple(
             f"{checkpoint.path}: {problem.words}. It is treated as empty, as a broker treats it: "
@@ -139,7 +145,7 @@ class Opening:
     def _look(self, held: ExitStack) -> Opened:
         paths = check_session(self.disk, self.directories, unclean=self.unclean)
         if not any(map(self._is_unclean, paths)):
-            return Opened(disk=self.disk, paths=paths)
+            return Opened(disk=self.disk, paths=paths, notes=self._notes())
         from stratalog.directory.recovery.recover import recover_directories
         from stratalog.directory.recovery.rehearsal import log_starts, rehearsing_recovery
 
@@ -189,7 +195,8 @@ class Opening:
         recovery = None
         if session.recovery is not None:
             recovery = assess(session.recovery, self._options(paths), disk=self.disk)
-        return Opened(disk=self.disk, paths=paths, session=opened, recovery=recovery)
+        notes = self._notes() if recovery is None else ()
+        return Opened(disk=self.disk, paths=paths, session=opened, recovery=recovery, notes=notes)
 
     def _options(self, paths: Sequence[str]) -> RecoverOptions:
         server = self.sources.server
