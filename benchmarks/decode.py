@@ -1,20 +1,30 @@
-"""How fast are batches decoded to Arrow columns, with checksums verified?
+"""How fast are batches decoded, to Arrow columns and to Python values, with checksums verified?
 
 Records with a 16-byte key and a 100-byte JSON-like value, in 16 KiB batches, become columns of keys, values,
 offsets and timestamps. The rival is aiokafka's compiled reader, which creates a Python object for each
 record; the benchmark does not look at them. It checks the CRC, as aiokafka's consumer does by default. Our
 limit is one pass over the bytes for the CRC, one for the varints and one copy of keys and values; with
 compression, it is the codec.
+
+`iterate`: `for record in log.records()` of an open log, and offset, key, value and timestamp are looked at.
+The rival is kafka-python's own reader over the same bytes in memory, with the `crc32c` package. The limit is
+Python's: a tuple of 13 fields, two bytes objects and the loop of the caller. `iterate_small` is the same with
+one record in each batch.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
+import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 from aiokafka.record.default_records import DefaultRecordBatch
+from kafka.record.memory_records import MemoryRecords
 
+import stratalog
 from benchmarks.rounds import Rounds
 from stratalog.records.build import BatchOptions, build_batches
 from stratalog.records.columns import ColumnReader
@@ -61,6 +71,50 @@ def rival(batches: list[bytes]) -> int:
     return count
 
 
+def iterate(log: stratalog.PartitionLog) -> int:
+    count = 0
+    for record in log.records():
+        _ = record.offset, record.key, record.value, record.timestamp
+        count += 1
+    return count
+
+
+def iterate_with_kafka_python(data: bytes) -> int:
+    count = 0
+    batches = MemoryRecords(data)
+    while batches.has_next():
+        batch = batches.next_batch()
+        assert batch.validate_crc()
+        for record in batch:
+            _ = record.offset, record.key, record.value, record.timestamp
+            count += 1
+    return count
+
+
+def compare_iteration(rounds: Rounds, table: pa.Table) -> None:
+    root = Path(tempfile.mkdtemp(prefix="stratalog-decode-"))
+    try:
+        for figure, part, batch_size in (
+            ("iterate", table.slice(0, table.num_rows // 4), 16 << 10),
+            ("iterate_small", table.slice(0, table.num_rows // 10), 1),
+        ):
+            options = BatchOptions(partition_leader_epoch=0)
+            batches = b"".join(build_batches(part, options, batch_size=batch_size))
+            with stratalog.open_log(root / f"{figure}-0", create=True) as log:
+                log.append_batch(batches, keep_offsets=True)
+                assert iterate(log) == iterate_with_kafka_python(batches) == part.num_rows
+                rounds.compare(
+                    figure,
+                    ours=lambda log=log: iterate(log),
+                    rival=lambda data=batches: iterate_with_kafka_python(data),
+                    floor=6,
+                    work="records",
+                    amount=part.num_rows,
+                )
+    finally:
+        shutil.rmtree(root)
+
+
 def main() -> None:
     rounds = Rounds(__doc__ or "")
     count = int(RECORDS * rounds.scale)
@@ -83,6 +137,7 @@ def main() -> None:
             work="records",
             amount=count,
         )
+    compare_iteration(rounds, table)
     rounds.end()
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stratalog.files.disk import Disk
     from stratalog.files.names import TopicPartition
     from stratalog.jobs.reading.omissions import Omission, OmissionWarning
-    from stratalog.log.api.consume import ConsumerRecord
+    from stratalog.log.api.consumer_records import ConsumerRecord
     from stratalog.log.api.partition_log import PartitionLog
     from stratalog.log.new_records import NewRecord
     from stratalog.manager.manager import LogManager
@@ -86,7 +86,7 @@ __all__ = [
 _LAZY = {
     "BatchOptions": "stratalog.records.build",
     "Codec": "stratalog.records.compression",
-    "ConsumerRecord": "stratalog.log.api.consume",
+    "ConsumerRecord": "stratalog.log.api.consumer_records",
     "Disk": "stratalog.files.disk",
     "FormatOptions": "stratalog.directory.formatting.choices",
     "LogConfig": "stratalog.config",

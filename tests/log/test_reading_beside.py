@@ -21,7 +21,7 @@ from stratalog.errors import DiskError, LogMovedError, OffsetOutOfRangeError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import ExpectedFile, ReadFile
 from stratalog.files.entries import Path as FilePath
-from stratalog.log.api.consume import ConsumerRecord
+from stratalog.log.api.consumer_records import ConsumerRecord
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation

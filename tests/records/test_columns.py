@@ -377,16 +377,6 @@ def test_a_reader_in_the_memory_of_another_reads_the_same(first: Encoded, second
         assert all(set(part.column("topic").to_pylist()) == {topic} for part in shared.read(log.data))
 
 
-def test_two_readers_at_once_in_the_same_memory_are_refused() -> None:
-    memory = ColumnMemory()
-    first = ColumnReader(columns=["offset"], max_rows=2, memory=memory).read(batch_of(range(10)))
-    next(first)
-    next(ColumnReader(columns=["offset"], memory=memory).read(batch_of(range(3))))
-
-    with pytest.raises(UsageError, match="the same memory"):
-        next(first)
-
-
 @given(logs())
 def test_columns_that_are_copied_together_are_those_that_are_copied_alone(log: Encoded) -> None:
     columns = ("key", "value", "offset", "timestamp")

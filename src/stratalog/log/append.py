@@ -23,13 +23,12 @@ from stratalog.errors import (
 from stratalog.limits import INT32_MAX, INT64_MAX
 from stratalog.log.origin import AppendOrigin
 from stratalog.records.batch import LOG_OVERHEAD
-from stratalog.records.columns import wrong_crc
 from stratalog.records.compression import Codec
 from stratalog.records.kernels import validate as kernels
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BATCH, END, FULL, MAGIC_AT, SMALLEST_V0, BatchTable
 from stratalog.records.kernels.walk import walk as walk_kernel
-from stratalog.records.walk import WalkStop, explain_stop
+from stratalog.records.walk import WalkStop, explain_stop, wrong_crc
 
 logger = logging.getLogger(__name__)
 

@@ -90,6 +90,13 @@ class RowChunk:
         taken: NDArray[Any] = np.ascontiguousarray(part)[self._index]
         return taken
 
+    def timestamp_types(self) -> NDArray[np.int32]:
+        """The timestamp type of each row."""
+        if self.timestamp_type != MIXED:
+            return np.full(len(self.rows), self.timestamp_type, np.int32)
+        bits = (self.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
+        return self.of_batch(np.where(self.batches["magic"] == 0, np.int32(-1), bits))
+
 
 Maker = Callable[[RowChunk], pa.Array]
 
@@ -148,8 +155,7 @@ def _timestamp(chunk: RowChunk) -> pa.Array:
 def _timestamp_type(chunk: RowChunk) -> pa.Array:
     if chunk.timestamp_type != MIXED:
         return _same(len(chunk.rows), chunk.timestamp_type, TYPES["timestampType"])
-    bits = (chunk.batches["attributes"] & Attributes.LOG_APPEND_TIME != 0).astype(np.int32)
-    return pa.array(chunk.of_batch(np.where(chunk.batches["magic"] == 0, np.int32(-1), bits)))
+    return pa.array(chunk.timestamp_types())
 
 
 def _same(count: int, value: int | None, arrow_type: pa.DataType) -> pa.Array:

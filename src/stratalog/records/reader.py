@@ -10,15 +10,14 @@ import numpy as np
 from stratalog.errors import CorruptRecordError
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.batch import Attributes, BatchHeader, TimestampType
-from stratalog.records.build import Record
-from stratalog.records.columns import wrong_crc
+from stratalog.records.build import Header, Record
 from stratalog.records.compression import DEFAULT_LIMIT, Codec, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.unpack import invalid_record, next_run
 from stratalog.records.utf8 import decode_text
-from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches, wrong_crc
 
 _ROWS = 256
 
@@ -137,13 +136,14 @@ def read_batches(
 
 def _record(data: Bytes, row: tuple[Any, ...]) -> Record:
     offset, timestamp, key_at, value_at, headers_at, key_size, value_size, headers_count, _size, _batch = row
-    headers = tuple(_headers(data, headers_at, headers_count)) if headers_count else ()
+    headers = tuple(read_headers(data, headers_at, headers_count)) if headers_count else ()
     return Record(
         offset, timestamp, _bytes(data, key_at, key_size), _bytes(data, value_at, value_size), headers
     )
 
 
-def _headers(data: Bytes, position: int, count: int) -> Iterator[tuple[str, bytes | None]]:
+def read_headers(data: Bytes, position: int, count: int) -> Iterator[Header]:
+    """The headers at a position that a decoder has found."""
     for _ in range(count):
         size, position = decoding.varint(data, position, data.size)
         key = decode_text(data[position : position + size].tobytes())

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from stratalog.errors import CorruptRecordError
 from stratalog.limits import INT64_MAX
 from stratalog.records.kernels import walk as kernel
+from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
@@ -82,3 +84,14 @@ def explain_stop(data: Bytes, position: int, end: int, stop: WalkStop) -> str:
     if not data[position : min(end, position + 4096)].any():
         return f"there are zeros where a batch should start, {left} bytes before the end."
     return f"a batch of magic {magic} cannot have the length {length} that its header says."
+
+
+def wrong_crc(data: Bytes, row: np.void) -> CorruptRecordError:
+    """The error for a batch with a wrong checksum."""
+    kind, start = ("CRC-32C", 21) if row["magic"] == 2 else ("CRC-32", 16)
+    position = int(row["position"])
+    compute = crc32c if row["magic"] == 2 else crc32_zlib
+    found = int(compute(data, position + start, position + int(row["size"])))
+    return CorruptRecordError(
+        f"batch {kind} is {found:#010x}, its header says {int(row['crc']):#010x}.", position=position
+    )

@@ -16,12 +16,11 @@ from stratalog.buffers import aligned_buffer
 from stratalog.errors import CorruptRecordError
 from stratalog.limits import INT64_MAX
 from stratalog.records.batch import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
-from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as kernel
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BATCH, BatchTable
 from stratalog.records.reader import BatchRow
-from stratalog.records.walk import Walk, WalkStop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import Walk, WalkStop, explain_stop, new_table, walk_batches, wrong_crc
 
 ReadInto = Callable[[Bytes, int], int]
 """Fills a buffer with a file's bytes from a position on; returns how many were read."""

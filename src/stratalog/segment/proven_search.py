@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
-from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow
-from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches, wrong_crc
 from stratalog.segment.headers import Part, walk_file
 from stratalog.segment.offset_index import OffsetEntry
 from stratalog.segment.resuming import batch_at, next_batch, torn

@@ -19,12 +19,11 @@ from stratalog.errors import InvalidRecordError
 from stratalog.files.disk import Path
 from stratalog.files.reading import DiskReader
 from stratalog.records.batch import LOG_OVERHEAD
-from stratalog.records.columns import wrong_crc
 from stratalog.records.kernels import index as indexing
 from stratalog.records.kernels import recover as kernel
 from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.memory import Bytes
-from stratalog.records.walk import WalkStop, explain_stop, new_table
+from stratalog.records.walk import WalkStop, explain_stop, new_table, wrong_crc
 from stratalog.segment.headers import ReadInto
 from stratalog.segment.offset_index import to_entries as to_offset_entries
 from stratalog.segment.producers import ProducerScan, ScannedProducer, TxnEvent

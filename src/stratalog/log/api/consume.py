@@ -8,6 +8,7 @@ CompletedFetch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -22,15 +23,15 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.names import TopicPartition
+from stratalog.log.api.consumer_records import ConsumerReader, ConsumerRecord
 from stratalog.log.producers.markers import read_marker
 from stratalog.log.reading import AbortedTransaction, FetchedData, Isolation
 from stratalog.records.batch import LOG_OVERHEAD, Attributes
-from stratalog.records.build import Header, Record
 from stratalog.records.columns import KAFKA_COLUMNS, ColumnReader
 from stratalog.records.control import ControlType
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.reader import RecordBatch, read_batches
+from stratalog.records.rows import RowMemory
 from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
 
 _T = TypeVar("_T")
@@ -46,29 +47,6 @@ _HAS_ITS_CHECKSUM = (
     UnsupportedCompressionTypeError,
 )
 _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL)
-
-
-class ConsumerRecord(NamedTuple):
-    """One record, with the fields of kafka-python's ConsumerRecord.
-
-    `timestamp` counts milliseconds, -1 is none; `timestamp_type` is 0 for the producer's clock, 1 for the
-    log's. A size of -1 means null (for headers: that there are none). `checksum` is always None: only
-    formats before Kafka 0.11 had one for each record.
-    """
-
-    topic: str
-    partition: int
-    leader_epoch: int
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
-    checksum: None
-    serialized_key_size: int
-    serialized_value_size: int
-    serialized_header_size: int
 
 
 class Readable(Protocol):
@@ -138,14 +116,13 @@ def end_of(log: Readable, isolation: Isolation) -> int:
 
 def consume(log: Readable, start: int, end: int, isolation: Isolation) -> Iterator[ConsumerRecord]:
     """The records of [start, end), in the order of their offsets."""
-    topic, partition = log.topic_partition
+    memory = RowMemory()
 
-    def decode(fetch: Fetch, first: int, stop: int) -> Iterator[ConsumerRecord]:
-        for batch in read_batches(fetch.data, start=first, end=stop):
-            if not batch.is_control:
-                yield from _records_of(batch, topic, partition, fetch.offset, end)
+    def decode(fetch: Fetch, first: int, stop: int) -> Iterator[Iterator[ConsumerRecord]]:
+        reader = ConsumerReader(log.topic_partition, fetch.offset, end, memory)
+        return reader.read(fetch.data, start=first, end=stop)
 
-    return _decoded(log, start, end, isolation, decode)
+    return chain.from_iterable(_decoded(log, start, end, isolation, decode))
 
 
 def consume_columns(
@@ -284,37 +261,6 @@ class _AbortedFilter:
             self.ranges[-1] = (self.ranges[-1][0], end)
         else:
             self.ranges.append((start, end))
-
-
-def _records_of(
-    batch: RecordBatch, topic: str, partition: int, start: int, end: int
-) -> Iterator[ConsumerRecord]:
-    epoch = batch.facts.partition_leader_epoch if batch.facts.magic == 2 else -1
-    kind = int(batch.timestamp_type)
-    for record in batch:
-        if start <= record.offset < end:
-            yield _consumer_record(record, topic, partition, epoch, kind)
-
-
-def _consumer_record(
-    record: Record, topic: str, partition: int, leader_epoch: int, timestamp_type: int
-) -> ConsumerRecord:
-    offset, timestamp, key, value, headers = record
-    return ConsumerRecord(
-        topic,
-        partition,
-        leader_epoch,
-        offset,
-        timestamp,
-        timestamp_type,
-        key,
-        value,
-        headers,
-        None,
-        -1 if key is None else len(key),
-        -1 if value is None else len(value),
-        sum(len(name.encode()) + len(content or b"") for name, content in headers) if headers else -1,
-    )
 
 
 def _placed(batch: pa.RecordBatch, columns: Sequence[str], position: int) -> pa.RecordBatch:

@@ -17,13 +17,13 @@ from stratalog.errors import RecordTooLargeError, UsageError, WrongTypeError
 from stratalog.limits import INT32_MAX
 from stratalog.log.api.batching import append_in_batches
 from stratalog.log.api.consume import (
-    ConsumerRecord,
     IsolationName,
     consume,
     consume_columns,
     end_of,
     isolation_of,
 )
+from stratalog.log.api.consumer_records import ConsumerRecord
 from stratalog.log.api.tailing import AsyncStop, TailStop, Wait, follow, follow_async
 from stratalog.log.api.view import LogView
 from stratalog.log.log import Log

@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol, Self
 
 from stratalog.clock import Clock
 from stratalog.errors import UsageError, WrongTypeError
-from stratalog.log.api.consume import ConsumerRecord, consume, end_of
+from stratalog.log.api.consume import consume, end_of
+from stratalog.log.api.consumer_records import ConsumerRecord
 from stratalog.log.api.view import LogView
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation, out_of_range

@@ -19,7 +19,6 @@ import numpy as np
 
 from stratalog.errors import CorruptRecordError
 from stratalog.limits import INT64_MAX, INT64_MIN
-from stratalog.records.columns import wrong_crc
 from stratalog.records.compression import DEFAULT_LIMIT, Scratch
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels.decode import RECORD, RecordTable
@@ -27,7 +26,7 @@ from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.offset_map import Hashes
 from stratalog.records.kernels.walk import BatchTable, survey
 from stratalog.records.unpack import Run, invalid_record, next_run
-from stratalog.records.walk import WalkStop, explain_stop
+from stratalog.records.walk import WalkStop, explain_stop, wrong_crc
 from stratalog.segment.headers import CHUNK_SIZE, Part, walk_file
 
 _FIRST_ROWS = 8192

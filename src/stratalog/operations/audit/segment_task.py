@@ -29,12 +29,12 @@ from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.rows import RowChecks
 from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.operations.words import sentence
-from stratalog.records.columns import ColumnReader, wrong_crc
+from stratalog.records.columns import ColumnReader
 from stratalog.records.internal_topics import TRANSACTION_STATE
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.walk import WalkStop, explain_stop
+from stratalog.records.walk import WalkStop, explain_stop, wrong_crc
 from stratalog.segment.headers import Part, ReadInto, walk_file
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.producers import ProducerScan
