@@ -33,6 +33,17 @@ def test_directories_on_the_command_line_win_over_those_of_the_file(tmp_path: Pa
     assert (one.directories, one.not_named()) == ((f"{tmp_path}/./a",), [f"{tmp_path}/b"])
 
 
+def test_a_broker_looks_for_metadata_in_the_first_of_its_directories(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"process.roles=broker, controller\nlog.dirs={tmp_path}/a,{tmp_path}/b\n")
+
+    assert BrokerFiles.of(file, ()).metadata_place == f"{tmp_path}/a"
+    assert BrokerFiles.of(file, (f"{tmp_path}/b",)).metadata_place == f"{tmp_path}/a"
+    assert BrokerFiles.of(file, (f"{tmp_path}/copy",)).metadata_place is None
+    assert BrokerFiles.of(None, (f"{tmp_path}/a",)).metadata_place is None
+    assert BrokerFiles.of(file, ()).roles == ("broker", "controller")
+
+
 def test_without_a_file_and_a_directory_nothing_is_guessed() -> None:
     with pytest.raises(UsageError, match="name the log directories"):
         BrokerFiles.of(None, ())

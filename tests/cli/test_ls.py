@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from stratalog.cli import main
+from stratalog.operations.ls_report import DROPPABLE
 from tests.fixtures.catalog import log_dirs
+from tests.waiting import PATIENCE_S
 
 (LOGS,) = log_dirs("4.3.1", "clean")
 
@@ -79,3 +86,44 @@ def test_only_a_name_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_name_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["ls", str(LOGS), "nothing"]) == 2
     assert "nothing: there is no such topic or partition" in capsys.readouterr().err
+
+
+def on_terminal(columns: int) -> str:
+    """What `ls` prints on a terminal of this width."""
+    master, slave = pty.openpty()
+    with os.fdopen(master, "rb", 0) as screen:
+        command = [sys.executable, "-m", "stratalog.cli.main", "ls", str(LOGS)]
+        environment = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
+        process = subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=environment)
+        os.close(slave)
+        printed = b""
+        try:
+            while part := screen.read(65536):
+                printed += part
+        except OSError:  # the other side was closed
+            pass
+        assert process.wait(PATIENCE_S) == 0
+    return printed.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_of_eighty_columns_had_a_line_for_each_cell() -> None:
+    lines = on_terminal(80).splitlines()
+
+    assert max(map(len, lines)) <= 80
+    title = next(line for line in lines if line.startswith("Topics"))
+    assert title.strip() == "Topics, without epoch, first time, codec, segments, first offset, policy"
+    (row,) = [line for line in lines if line.startswith("│ trimmed ")]
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == [
+        "trimmed",
+        "1",
+        "1.3 kB",
+        "30",
+        "2023-11-14 22:13:20",
+    ]
+
+
+def test_the_help_says_which_columns_are_left_out_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["ls", "--help"]) == 0
+
+    words = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert f"in this order: {', '.join(DROPPABLE)}." in words

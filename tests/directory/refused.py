@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.directory.refusal import RefusalKind, StartupRefusal
+from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.files.disk import Disk
 
 META = "meta.properties"
@@ -21,6 +22,19 @@ ACTIVE = "rolled-0/00000000000000000072.log"
 EPOCHS = "rolled-0/leader-epoch-checkpoint"
 WAITING = "short-lived-0.16d0e42cb57747578f152795418c656f-delete"
 OTHER_ID = "reGNe0_MHPkN7msm8w9sjg"  # of another broker's directory
+METADATA = "__cluster_metadata-0"
+SNAPSHOT = f"{METADATA}/00000000000000000050-0000000001.checkpoint"
+QUORUM_STATE = f"{METADATA}/quorum-state"
+TXN_INDEX = "rolled-0/00000000000000000020.txnindex"
+MARKER = ".kafka_cleanshutdown"
+# As the broker wrote it, and as later releases do.
+VOTED = (
+    '{"clusterId":"","leaderId":1,"leaderEpoch":3,"votedId":-1,"appliedOffset":0,'
+    '"currentVoters":[{"voterId":1}],"data_version":0}'
+)
+VOTED_1 = (
+    '{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+)
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
     "log-start-offset-checkpoint",
@@ -66,6 +80,23 @@ def copy(name: str, target: str) -> Make:
 
 def remove(name: str) -> Make:
     return lambda directory: (directory / name).unlink()
+
+
+def flip(name: str, at: int) -> Make:
+    def make(directory: Path) -> None:
+        data = bytearray((directory / name).read_bytes())
+        data[at] ^= 0xFF
+        (directory / name).write_bytes(data)
+
+    return make
+
+
+def cut(name: str, size: int) -> Make:
+    return lambda directory: os.truncate(directory / name, size)
+
+
+def in_order(*makes: Make) -> Make:
+    return lambda directory: [make(directory) for make in makes]
 
 
 def last_batch(at: int, data: bytes) -> Make:
@@ -169,7 +200,78 @@ REFUSED: dict[str, Change] = {
         write("__cluster_metadata-0/quorum-state", bytes(20)),
     ),
 }
+REFUSED |= {
+    f"a snapshot of the cluster's metadata {how}": Change(RefusalKind.METADATA_SNAPSHOT, SNAPSHOT, make)
+    for how, make in {
+        "empty": write(SNAPSHOT, b""),
+        "zeroed": write(SNAPSHOT, bytes(500)),
+        "of noise": write(SNAPSHOT, b"noise " * 99),
+        "with a flipped byte": flip(SNAPSHOT, 800),
+        "cut": cut(SNAPSHOT, 1500),
+        "that is a folder": folder(SNAPSHOT),
+    }.items()
+}
+REFUSED |= {
+    f"quorum-state {how}": Change(RefusalKind.QUORUM_STATE, QUORUM_STATE, write(QUORUM_STATE, text.encode()))
+    for how, text in {
+        "without anything": "{}",
+        "that is a list": "[]",
+        "of version 2": VOTED.replace('"data_version":0', '"data_version":2'),
+        "without a version": VOTED.replace(',"data_version":0', ""),
+        "with a word for an epoch": VOTED.replace('"leaderEpoch":3', '"leaderEpoch":"three"'),
+    }.items()
+}
+REFUSED |= {
+    "leader epochs below zero": Change(RefusalKind.LEADER_EPOCHS, EPOCHS, write(EPOCHS, b"0\n1\n-1 0\n")),
+    "leader epochs at an offset below zero": Change(
+        RefusalKind.LEADER_EPOCHS, EPOCHS, write(EPOCHS, b"0\n1\n1 -4\n")
+    ),
+    "partition.metadata of the cluster's metadata with another id": Change(
+        RefusalKind.PARTITION_METADATA,
+        f"{METADATA}/partition.metadata",
+        write(f"{METADATA}/partition.metadata", f"version: 0\ntopic_id: {OTHER_ID}".encode()),
+    ),
+    "a clean-shutdown file that is a folder with files": Change(
+        RefusalKind.FOLDER, MARKER, in_order(folder(MARKER), write(f"{MARKER}/x", b"")), takes_offline=True
+    ),
+    "bootstrap.checkpoint cut": Change(
+        RefusalKind.BOOTSTRAP, "bootstrap.checkpoint", cut("bootstrap.checkpoint", 200)
+    ),
+}
+REFUSED |= {
+    f"a folder {name}": Change(RefusalKind.FOLDER, name, folder(name), takes_offline=True)
+    for name in (
+        "rolled-0/00000000000000000072.index",
+        "rolled-0/00000000000000000072.timeindex",
+        "rolled-0/00000000000000000020.txnindex",
+        "rolled-0/00000000000000000080.snapshot",
+        "rolled-0/leader-epoch-checkpoint.tmp",
+        "logappend-0/00000000000000000000.log",
+        "__cluster_metadata-0/00000000000000000000.index",
+    )
+}
+REFUSED["an index of transactions of a later version"] = Change(
+    RefusalKind.TXN_INDEX, TXN_INDEX, write(TXN_INDEX, b"\1" * 50)
+)
 ACCEPTED: dict[str, Make] = {
+    **{
+        f"a folder {name}": folder(name)
+        for name in (
+            "rolled-0/00000000000000000020.index",
+            "rolled-0/00000000000000000020.timeindex",
+            "rolled-0/00000000000000000020.log",
+        )
+    },
+    "an index of transactions that is torn": write(TXN_INDEX, b"\1" * 33),
+    "an index of transactions with a marker of another segment": write(TXN_INDEX, bytes(34) + b"\1" * 34),
+    "no snapshot of the cluster's metadata": remove(SNAPSHOT),
+    "quorum-state missing": remove(QUORUM_STATE),
+    "quorum-state with more lines": write(QUORUM_STATE, f"{VOTED}\n\0\0".encode()),
+    "quorum-state of version 1": write(QUORUM_STATE, VOTED_1.encode()),
+    "a clean-shutdown file that is an empty folder": folder(MARKER),
+    "a checkpoint of a negative number of entries": write("recovery-point-offset-checkpoint", b"0\n-1\n"),
+    "bootstrap.checkpoint with a flipped byte": flip("bootstrap.checkpoint", 200),
+    "no partition.metadata of the cluster's metadata": remove(f"{METADATA}/partition.metadata"),
     "a directory without an id": edit(META, "directory.id=.*\n", ""),
     "meta.properties of version 0": edit(META, "node.id=1((?s:.*))version=1", r"broker.id=1\1version=0"),
     "bootstrap.checkpoint missing": remove("bootstrap.checkpoint"),

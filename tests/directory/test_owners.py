@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.startup_refusals import RefusalKind
+from stratalog.directory.refusal import RefusalKind
 from stratalog.errors import FileOwnerError
 from tests.directory.recovery.recovering import files_of, recover, recover_one
 from tests.directory.refused import OUT_OF_REACH, Owned, give_to_nobody, refusals

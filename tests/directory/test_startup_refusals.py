@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.startup_refusals import RefusalKind
+from stratalog.directory.refusal import RefusalKind
 from tests.directory.refused import ACCEPTED, OTHER_ID, REFUSED, Change, refusals, with_second
 
 

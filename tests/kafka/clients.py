@@ -36,6 +36,13 @@ def create_topic(
             return  # the previous attempt succeeded late
 
 
+def delete_topic(bootstrap: str, name: str) -> None:
+    """Delete a topic and wait until the controller has done it."""
+    admin = _admin(bootstrap)
+    for deleted in admin.delete_topics([name]).values():
+        deleted.result(PATIENCE_S)
+
+
 def delete_records(bootstrap: str, topic: str, partition: int, before_offset: int) -> None:
     """Move the log start offset up, as retention would."""
     admin = _admin(bootstrap)

@@ -1,12 +1,17 @@
-"""`offsets`, `groups` and `transactions` beside a running broker, and what Kafka's own tools say of it."""
+"""`offsets`, `groups` and `transactions` on a running and a stopped broker, against Kafka's own tools.
+
+Each seed makes a broker of its own; what is in it depends on the seed.
+"""
 
 from __future__ import annotations
 
+import io
 import json
-import uuid
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,6 +24,7 @@ from tests.kafka.clients import QUIET, create_topic, delete_records, produce, pr
 from tests.kafka.conftest import MakeBroker, had
 from tests.kafka.jars import resolve
 from tests.log.model import produced
+from tests.profile import examples
 from tests.waiting import PATIENCE_S, until
 
 T0 = 1_700_000_000_000
@@ -35,13 +41,26 @@ Lag = tuple[int | None, int | None, int | None, str | None]  # committed, end, l
 
 @dataclass
 class Asked:
-    """What Kafka's tools said about a broker while it ran, and where its files are."""
+    """What Kafka's tools said about a broker while it ran, and what we said then and after its stop."""
 
-    log_dir: Path
     offsets: dict[str, Offsets]
     groups: set[str]
     lags: dict[tuple[str, str, int], Lag]
     members: set[tuple[str, str]]
+    ours: dict[str, Answers]
+
+
+@dataclass
+class Answers:
+    """The documents that our commands print; those of `offsets` by time."""
+
+    groups: dict[str, Any]
+    offsets: dict[str, dict[str, Any]]
+
+    @classmethod
+    def on(cls, log_dir: Path) -> Answers:
+        offsets = {time: document("offsets", str(log_dir), "--time", time) for time in TIMES}
+        return cls(document("groups", str(log_dir)), offsets)
 
 
 def told_offsets(broker: Broker, time: str) -> Offsets:
@@ -85,65 +104,75 @@ def consume(bootstrap: str, group: str, topic: str, count: int, **config: Any) -
     return client
 
 
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    """A broker with topics, groups of both protocols, and one that committed without being a member."""
-    with Broker(had(resolve), tmp_path_factory.mktemp("questions"), properties=PROMPT) as broker:
-        topic, trimmed = f"t-{uuid.uuid4().hex}", f"trimmed-{uuid.uuid4().hex}"
-        for name in (topic, trimmed):
-            create_topic(broker.bootstrap, name, partitions=2)
-            for partition in range(2):
-                records = [
-                    {"value": b"%d" % n, "timestamp": T0 + 1000 * (n if partition else 100 - n)}
-                    for n in range(100)
-                ]
-                produce(producer(broker.bootstrap), name, records, partition=partition, batch=7)
-        delete_records(broker.bootstrap, trimmed, 0, 42)
-        starts = broker.log_dir / "log-start-offset-checkpoint"
-        until(lambda: f"{trimmed} 0 42" in starts.read_text())
-        clients = [
-            consume(broker.bootstrap, "classic", topic, 60),
-            consume(broker.bootstrap, "modern", trimmed, 30, **{"group.protocol": "consumer"}),
+def fill(bootstrap: str, topic: str, partitions: int, random: Random) -> None:
+    """Records with times that rise in one partition and fall in the next."""
+    create_topic(bootstrap, topic, partitions=partitions)
+    client = producer(bootstrap, compression_type=random.choice(["none", "gzip", "lz4", "zstd"]))
+    for partition in range(partitions):
+        records = [
+            {"value": b"%d" % n, "timestamp": T0 + 1000 * (n if partition % 2 else 100 - n)}
+            for n in range(100 + random.randrange(30))
         ]
-        gone = consume(broker.bootstrap, "gone", topic, 10)
+        produce(client, topic, records, partition=partition, batch=random.randint(2, 20))
+
+
+@pytest.fixture(scope="module", params=range(examples(10, quick=1, ci=1)))
+def asked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Asked:
+    """A broker with topics, groups of both protocols, and one that committed without being a member."""
+    random = Random(request.param)
+    partitions = random.randint(2, 4)
+    with Broker(had(resolve), tmp_path_factory.mktemp("questions"), properties=PROMPT) as broker:
+        fill(broker.bootstrap, "whole", partitions, random)
+        fill(broker.bootstrap, "trimmed", partitions, random)
+        start = random.randint(1, 90)
+        delete_records(broker.bootstrap, "trimmed", 0, start)
+        starts = broker.log_dir / "log-start-offset-checkpoint"
+        until(lambda: f"trimmed 0 {start}" in starts.read_text())
+        clients = [
+            consume(broker.bootstrap, "classic", "whole", random.randint(20, 90)),
+            consume(broker.bootstrap, "modern", "trimmed", 30, **{"group.protocol": "consumer"}),
+        ]
+        gone = consume(broker.bootstrap, "gone", "whole", 10)
         gone.close()
         alone = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "alone", **QUIET})
-        alone.commit(offsets=[TopicPartition(topic, 1, 33)], asynchronous=False)
+        alone.commit(offsets=[TopicPartition("whole", 1, random.randint(0, 99))], asynchronous=False)
         alone.close()
         until(lambda: "gone" in broker.tool("consumer-groups", "--list").stdout)
-        yield Asked(
-            log_dir=broker.log_dir,
+        answers = Asked(
             offsets={time: told_offsets(broker, time) for time in TIMES},
             groups=set(broker.tool("consumer-groups", "--list").stdout.split()),
             lags=told_lags(broker),
             members=told_members(broker),
+            ours={"live": Answers.on(broker.log_dir)},
         )
+        broker.stop()
+        answers.ours["stopped"] = Answers.on(broker.log_dir)
         for client in clients:
             client.close()
+    return answers
 
 
-def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main.run([*arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+def document(*arguments: str, status: int = 0) -> dict[str, Any]:
+    """What a command prints as JSON."""
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main.run([*arguments, "--json"]) == status
+    found: dict[str, Any] = json.loads(printed.getvalue())
     return found
 
 
-@pytest.mark.parametrize("time", TIMES)
-def test_offsets_are_those_of_kafka_get_offsets(
-    asked: Asked, time: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = document(capsys, "offsets", str(asked.log_dir), "--time", time)
-
-    ours = {(each["topic"], each["partition"]): each["offset"] for each in found["offsets"]}
-    # Kafka's tool leaves out a partition without such a record.
-    assert {place: offset for place, offset in ours.items() if offset is not None} == asked.offsets[time]
-    assert asked.offsets[time]
+@pytest.mark.parametrize("when", ["live", "stopped"])
+def test_offsets_are_those_of_kafka_get_offsets(asked: Asked, when: str) -> None:
+    for time, found in asked.ours[when].offsets.items():
+        ours = {(each["topic"], each["partition"]): each["offset"] for each in found["offsets"]}
+        # Kafka's tool leaves out a partition without such a record.
+        known = {place: offset for place, offset in ours.items() if offset is not None}
+        assert known == asked.offsets[time], time
+    assert asked.offsets["latest"]
 
 
-def test_groups_and_lag_are_those_of_kafka_consumer_groups(
-    asked: Asked, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = document(capsys, "groups", str(asked.log_dir))
+@pytest.mark.parametrize("when", ["live", "stopped"])
+def test_groups_and_lag_are_those_of_kafka_consumer_groups(asked: Asked, when: str) -> None:
+    found = asked.ours[when].groups
 
     assert {each["group"] for each in found["groups"]} == asked.groups
     commits = {
@@ -160,8 +189,9 @@ def test_groups_and_lag_are_those_of_kafka_consumer_groups(
     assert {each[3] is None for each in commits.values()} == {True, False}
 
 
-def test_members_are_those_of_kafka_consumer_groups(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "groups", str(asked.log_dir))
+@pytest.mark.parametrize("when", ["live", "stopped"])
+def test_members_are_those_of_kafka_consumer_groups(asked: Asked, when: str) -> None:
+    found = asked.ours[when].groups
 
     assert {(each["group"], each["member"]) for each in found["members"]} == asked.members
     assert {group for group, _ in asked.members} == {"classic", "modern"}
@@ -193,41 +223,58 @@ def our_producers(found: dict[str, Any], topic: str) -> set[tuple[int | None, ..
     }
 
 
-def test_transactions_are_those_of_kafka_transactions(
-    make_broker: MakeBroker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def transact(bootstrap: str, topic: str, random: Random) -> list[str]:
+    """Transactions that were committed, aborted and left open, some by producers that began again.
+
+    The ids of those that are open.
+    """
+    ends = ["commit_transaction", "abort_transaction", ""]
+    ends += random.choices(ends, k=random.randrange(4))
+    for number, end in enumerate(ends):
+        for _ in range(random.randint(1, 3)):  # each raises the epoch
+            client = producer(bootstrap, transactional_id=f"id-{number}", transaction_timeout_ms=600_000)
+            client.init_transactions(PATIENCE_S)
+        client.begin_transaction()
+        produce(client, topic, [{"value": b"%d" % n} for n in range(random.randint(1, 9))], batch=3)
+        if end:
+            getattr(client, end)(PATIENCE_S)
+    produce(producer(bootstrap, enable_idempotence=True), topic, [{"value": b"plain"}] * 3)
+    return [f"id-{number}" for number, end in enumerate(ends) if not end]
+
+
+def named(found: dict[str, Any], key: str, names: Sequence[str]) -> set[tuple[Any, ...]]:
+    return {tuple(each[name] for name in names) for each in found[key]}
+
+
+@pytest.mark.parametrize("seed", range(examples(10, quick=1, ci=1)))
+def test_transactions_are_those_of_kafka_transactions(make_broker: MakeBroker, seed: int) -> None:
     """Ended, open, and one whose coordinator knows nothing of it: that batch is written to the file."""
     broker = make_broker(properties=PROMPT)
     topic = "txn"
     create_topic(broker.bootstrap, topic)
-    for name, ends in (("committed", "commit_transaction"), ("aborted", "abort_transaction"), ("open", "")):
-        client = producer(broker.bootstrap, transactional_id=name, transaction_timeout_ms=600_000)
-        client.init_transactions(PATIENCE_S)
-        client.begin_transaction()
-        produce(client, topic, [{"value": b"%d" % number} for number in range(7)])
-        if ends:
-            getattr(client, ends)(PATIENCE_S)
+    still_open = transact(broker.bootstrap, topic, Random(seed))
     until(lambda: not {"PrepareCommit", "PrepareAbort"} & {row[3] for row in told_rows(broker, "list")})
     listed = {(row[0], int(row[2]), row[3]) for row in told_rows(broker, "list")}
     producers = told_producers(broker, topic)
 
-    found = document(capsys, "transactions", str(broker.log_dir), "--producers")
-
-    ids = found["transactional_ids"]
-    assert {(each["transactional_id"], each["producer_id"], each["state"]) for each in ids} == listed
-    assert our_producers(found, topic) == producers
-    assert [each["transactional_id"] for each in found["open"]] == ["open"]
-
+    live = document("transactions", str(broker.log_dir), "--producers")
     broker.stop()
+    stopped = document("transactions", str(broker.log_dir), "--producers")
+
+    for found in (live, stopped):
+        ids = named(found, "transactional_ids", ("transactional_id", "producer_id", "state"))
+        assert ids == listed
+        assert our_producers(found, topic) == producers
+        assert sorted(each["transactional_id"] for each in found["open"]) == still_open
+
     with stratalog.open_log(broker.log_dir / f"{topic}-0") as log:
         log.append_batch(produced(4711, 0, b"orphan", transactional=True, timestamp=T0))
     broker.start()
     rows = told_rows(broker, "find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
     hanging = {(row[0], int(row[1]), int(row[2]), int(row[5])) for row in rows}
 
-    assert main.run(["transactions", str(broker.log_dir), "--max-timeout", "0", "--json"]) == 1
+    found = document("transactions", str(broker.log_dir), "--max-timeout", "0", status=1)
 
-    found = json.loads(capsys.readouterr().out)
     ours = {
         (topic, 0, each["producer_id"], each["first_offset"]) for each in found["open"] if each["is_hanging"]
     }

@@ -86,7 +86,6 @@ def test_a_checkpoint_is_read_as_by_kafka(
         ("0\n0\n\n", 3),
         ("\n0\n", 1),
         ("0\n1\nt\u00a00 5\n", 3),
-        ("0\n-1\n", 2),
     ],
 )
 def test_a_damaged_checkpoint_is_refused_with_its_line(text: str, line: int, tmp_path: Path) -> None:
@@ -108,6 +107,14 @@ def test_a_number_that_is_none_is_told_apart(line: str, tmp_path: Path) -> None:
     path.write_text(f"0\n1\n{line}\n")
 
     with pytest.raises(CheckpointNumberError, match="line 3"):
+        OffsetCheckpointFile(disk, path).read()
+
+
+def test_a_negative_number_of_entries_was_said_to_take_the_directory_offline(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_text("0\n-1\n")
+
+    with pytest.raises(CheckpointNumberError, match="line 2"):
         OffsetCheckpointFile(disk, path).read()
 
 

@@ -437,8 +437,9 @@ def test_a_refused_write_is_made_up_for_by_the_next_flush(path: Path) -> None:
     assert in_file(path) == [(1, 0)]
 
 
-def test_a_line_that_is_no_epoch_is_refused(path: Path) -> None:
-    path.write_text("0\n1\n0 1 2\n")
+@pytest.mark.parametrize("line", ["0 1 2", "-1 0", "1 -4"])
+def test_a_line_that_is_no_epoch_is_refused(path: Path, line: str) -> None:
+    path.write_text(f"0\n1\n{line}\n")
 
     with pytest.raises(CorruptCheckpointError, match="line 3"):
         LeaderEpochFileCache(disk, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from stratalog.errors import NotALogDirectoryError
 from stratalog.files.lock import DirectoryLock
 from stratalog.operations.doctor import Checkup, DoctorReport
 from tests.directory.lone import lone
-from tests.directory.refused import ACCEPTED, REFUSED
+from tests.directory.refused import ACCEPTED, REFUSED, with_second
 from tests.manager.running import contents, fixture_copy
 
 # A broker starts there, and sets the partition aside.
@@ -36,7 +37,7 @@ def test_what_a_broker_refuses_is_refused_here(name: str, tmp_path: Path) -> Non
 
     assert (report.may_start, report.status) == (False, 3)
     assert all(refusal.remedy for refusal in report.refusals)
-    assert "must not be started yet" in report.verdict
+    assert "will not start" in report.verdict
     assert contents(root) == before
 
 
@@ -100,6 +101,40 @@ def test_a_directory_that_no_broker_has_used_was_said_to_be_startable(tmp_path: 
     format_directories([tmp_path])
 
     assert checked(tmp_path).status == 0
+
+
+def test_a_broker_that_goes_on_without_a_directory_starts(tmp_path: Path) -> None:
+    first = fixture_copy("clean", tmp_path / "data")
+    second = with_second(first)
+    (second / "log-start-offset-checkpoint").write_bytes(bytes(8))
+
+    report = checked(first, second)
+
+    assert (report.starts, report.may_start, report.status) == (True, False, 3)
+    assert f"must not be started yet: it takes {second} offline" in report.verdict
+
+
+def test_copies_of_partitions_that_are_set_aside_were_said_to_be_there_twice(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    (root / "orders-0").mkdir()
+    (root / "orders-00").mkdir()
+
+    report = checked(root)
+
+    assert report.may_start
+    assert {stray.path for stray in report.strays} == {str(root / "orders-0"), str(root / "orders-00")}
+
+
+def test_a_controller_without_metadata_was_said_to_serve_its_partitions(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    shutil.rmtree(root / "__cluster_metadata-0")
+
+    report = Checkup(directories=[str(root)], is_controller=True).run()
+
+    assert report.may_start
+    assert len(report.strays) == 12
+    assert "begins a new cluster" in report.strays[0].reason
+    assert not checked(root).strays
 
 
 def test_a_partition_that_the_cluster_lacks_was_set_aside_without_a_word(tmp_path: Path) -> None:

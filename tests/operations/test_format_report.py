@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from stratalog.config.quorum import Endpoint
 from stratalog.directory.formatting.result import FormatResult
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal
+from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.operations.format_report import FormatReport
 from stratalog.operations.report import Status
 from tests.directory.formatting.test_records import DIRECTORIES, ORDERS

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from stratalog.directory.startup_refusals import RefusalKind
+from stratalog.directory.refusal import RefusalKind
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.operations.recover import PLANNED, RecoverOptions, RecoverReport, recover
@@ -187,7 +187,11 @@ def test_a_partition_in_two_directories_keeps_the_broker_from_starting(tmp_path:
 
     report = run(one, two)
 
-    assert {found.kind for found in report.refusals} == {RefusalKind.TWICE, RefusalKind.OTHER_NODE}
+    assert {found.kind for found in report.refusals} == {
+        RefusalKind.TWICE,
+        RefusalKind.OTHER_NODE,
+        RefusalKind.METADATA_PLACE,
+    }
     assert all((directory / MARKER).exists() for directory in (one, two))
 
 

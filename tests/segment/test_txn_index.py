@@ -6,7 +6,7 @@ import pytest
 
 from stratalog.errors import CorruptIndexError, InvalidOffsetError
 from stratalog.files.disk import Disk
-from stratalog.segment.txn_index import ENTRY_SIZE, AbortedTxn, TransactionIndex
+from stratalog.segment.txn_index import ENTRY_SIZE, AbortedTxn, TransactionIndex, refused_version
 
 FIVE = [
     AbortedTxn(0, 0, 10, 11),
@@ -154,3 +154,23 @@ def test_entries_follow_a_rename(index: TransactionIndex, tmp_path: Path) -> Non
     assert (tmp_path / "moved").stat().st_size == 2 * ENTRY_SIZE
     assert index.delete()
     assert list(tmp_path.iterdir()) == []
+
+
+def entry(version: int, last_offset: int) -> bytes:
+    return AbortedTxn(1, 0, last_offset, 0, version).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "version"),
+    [
+        (b"", None),
+        (entry(0, 30) * 3, None),
+        (entry(0x0100, 30), 1),
+        (entry(0x0001, 30), None),  # Kafka looks at the first byte only
+        (entry(0, 30) + entry(0x0500, 40), 5),
+        (entry(0, 19) + entry(0x0500, 40), None),  # rebuilt before it comes to that
+        (entry(0x0500, 30)[:-1], None),
+    ],
+)
+def test_an_entry_for_which_a_broker_does_not_start(data: bytes, version: int | None) -> None:
+    assert refused_version(data, 20) == version

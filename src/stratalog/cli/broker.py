@@ -20,6 +20,7 @@ class BrokerFiles:
     server: ServerConfig | None = None
     metadata_directory: str | None = None
     node_id: int | None = None
+    roles: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
@@ -46,6 +47,7 @@ class BrokerFiles:
             directories=directories or server.manager.log_dirs,
             server=server,
             metadata_directory=found.get("metadata.log.dir") or None,
+            roles=tuple(role.strip() for role in found.get("process.roles", "").split(",")),
             node_id=parse_number(found.get("node.id", found.get("broker.id", "")), 0, INT32_MAX),
         )
 
@@ -57,6 +59,15 @@ class BrokerFiles:
     def log_dirs(self) -> tuple[str, ...]:
         """All directories of the broker, as far as known."""
         return () if self.server is None else self.server.manager.log_dirs
+
+    @property
+    def metadata_place(self) -> str | None:
+        """Where the broker looks for its cluster's metadata; None if unknown, as for a copy."""
+        if self.metadata_directory is not None:
+            return self.metadata_directory
+        known = {os.path.realpath(directory) for directory in self.log_dirs}
+        is_own = {os.path.realpath(directory) for directory in self.directories} <= known
+        return self.log_dirs[0] if is_own else None
 
     def in_order(self) -> tuple[str, ...]:
         """The directories in the order of log.dirs: the first has the metadata, if nothing else is said."""

@@ -32,7 +32,8 @@ def doctor(output: Output, *, directories: tuple[str, ...], config: Path | None)
     checkup = Checkup(
         directories=broker.directories,
         siblings=broker.log_dirs,
-        metadata_directory=broker.metadata_directory,
+        metadata_directory=broker.metadata_place,
         node_id=broker.node_id,
+        is_controller="controller" in broker.roles,
     )
     return output.report(checkup.run())

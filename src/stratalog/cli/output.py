@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -151,19 +151,24 @@ class Output:
         from rich.measure import Measurement
         from rich.table import Table as RichTable
 
+        console = self._console(stderr=False)
+        table = replace(table, rows=with_bars(table))
+        is_fitted = bool(table.droppable) and sys.stdout.isatty()
+        if is_fitted:
+            table = fitting(table, console.width)
         shown = RichTable(title=table.title, title_justify="left")
-        for column in table.columns:
+        widths = _widths(table, console.width) if is_fitted else [None] * len(table.columns)
+        for column, width in zip(table.columns, widths, strict=True):
             shown.add_column(
                 column.lstrip(_MARKS),
                 justify="right" if column.startswith(">") else "left",
                 no_wrap=column.startswith("!"),
+                width=width,
                 # A file name with an ellipsis in it is useless.
                 overflow="fold",
             )
-        table = replace(table, rows=with_bars(table))
         for row in table.rows:
             shown.add_row(*row)
-        console = self._console(stderr=False)
         needed = Measurement.get(console, console.options.update_width(_ANY_WIDTH), shown).minimum
         if needed > console.width:
             self._print(narrow_text(table))
@@ -240,6 +245,48 @@ def _bar(share: str) -> str:
         return share
     filled = round(float(number) / 100 * _BAR_WIDTH)
     return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {share:>7}".replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def fitting(table: Table, width: int) -> Table:
+    """The table with as many columns as fit side by side; its title names those that are left out.
+
+    The table as it is, if its last columns do not fit either.
+    """
+    left = table
+    dropped: list[str] = []
+    for name in table.droppable:
+        if _width(left) <= width:
+            break
+        kept = [number for number, column in enumerate(left.columns) if column.lstrip(_MARKS) != name]
+        if len(kept) < len(left.columns):
+            dropped.append(name)
+            left = replace(
+                left,
+                columns=[left.columns[number] for number in kept],
+                rows=[[row[number] for number in kept] for row in left.rows],
+            )
+    if not dropped or _width(left) > width:
+        return table
+    return replace(left, title=f"{table.title}, without {', '.join(dropped)}")
+
+
+def _width(table: Table) -> int:
+    """The width of the table if the names of its columns are broken between words, and nothing else is."""
+    return _with_frame(_widths(table, 0))
+
+
+def _widths(table: Table, width: int) -> list[int]:
+    """The width of each column; the names of columns are broken if the table is wider than `width`."""
+    names = [column.lstrip(_MARKS) for column in table.columns]
+    cells = [max((len(row[number]) for row in table.rows), default=0) for number in range(len(names))]
+    whole = [max(cell, len(name)) for cell, name in zip(cells, names, strict=True)]
+    if _with_frame(whole) <= width:
+        return whole
+    return [max(cell, *map(len, name.split())) for cell, name in zip(cells, names, strict=True)]
+
+
+def _with_frame(widths: Sequence[int]) -> int:
+    return sum(widths) + 3 * len(widths) + 1
 
 
 def narrow_text(table: Table) -> str:

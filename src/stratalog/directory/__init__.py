@@ -1,34 +1,36 @@
 """The log directories of a node: what is in them, whose they are, and the one way to change them.
 
-checkpoint_table  the offset checkpoints of a directory: names, what each says about a log, when it is written
-checkpoints       reads and writes these files
-clean_shutdown    the clean-shutdown file: its content, and reading it
-clean_state       writes and deletes the clean-shutdown file; the note that replaces it during a change
-cluster_metadata  topic ids, replicas, settings and broker epochs from `__cluster_metadata`
-formatting/       turns log directories into those of a stand-alone broker
-home              where a partition's directory belongs, and how a lone log there is opened and closed
-kind              decides whether a path is a log directory; gives reasons and the likely mistake
-known_topics      the settings that retention uses, and whether they are known at all
-layout            what is in a log directory, and how a broker treats each entry
-locking           takes the locks of log directories; the only code that does
-log_directory     one directory of a session: lock, clean-shutdown file, checkpoints, failure
-lone_files        what `open_log` leaves beside a log, and how a log directory takes it over
-lone_logs         logs of a directory that are, or were, open as lone logs
-meta_properties   meta.properties: which node of which cluster
-node              the node that owns these directories, by one rule; all places must agree
-open_log          `open_log`, the public way to one log
-owners            who owns the files, and whether rewritten files can keep their owner
-partitions        lists partitions and opens a view of one, for code that only reads
-pending_move      finishes the swap of a log with its copy in another directory
-pending_write     finishes a write that was committed but not finished
-recovery/         the recovery of directories that were not shut down cleanly
-repairing         repairs partitions in a directory that was shut down cleanly
-session           locks, recovers or refuses, removes the clean-shutdown file and puts it back
-startup_refusals  reasons for which a broker would refuse to start, with remedies
-topic_configs     a topic's own settings, which override its broker's
-work_dir          for a full disk: small files are written elsewhere first
-write_journal     the journal of a write: what was decided, and what earlier writes did
-written_topics    how many partitions topics have that no cluster knows yet
+checkpoint_table   the offset checkpoints of a directory: names, what each says, when it is written
+checkpoints        reads and writes these files
+clean_shutdown     the clean-shutdown file: its content, and reading it
+clean_state        writes and deletes the clean-shutdown file; the note that replaces it during a change
+cluster_metadata   topic ids, replicas, settings and broker epochs from `__cluster_metadata`
+formatting/        turns log directories into those of a stand-alone broker
+home               where a partition's directory belongs, and how a lone log there is opened and closed
+kind               decides whether a path is a log directory; gives reasons and the likely mistake
+known_topics       the settings that retention uses, and whether they are known at all
+layout             what is in a log directory, and how a broker treats each entry
+locking            takes the locks of log directories; the only code that does
+log_directory      one directory of a session: lock, clean-shutdown file, checkpoints, failure
+lone_files         what `open_log` leaves beside a log, and how a log directory takes it over
+lone_logs          logs of a directory that are, or were, open as lone logs
+meta_properties    meta.properties: which node of which cluster
+metadata_refusals  why a broker would not start with its cluster's metadata
+node               the node that owns these directories, by one rule; all places must agree
+open_log           `open_log`, the public way to one log
+owners             who owns the files, and whether rewritten files can keep their owner
+partitions         lists partitions and opens a view of one, for code that only reads
+pending_move       finishes the swap of a log with its copy in another directory
+pending_write      finishes a write that was committed but not finished
+recovery/          the recovery of directories that were not shut down cleanly
+refusal            one reason for which a broker would not start, and what follows from all of them
+repairing          repairs partitions in a directory that was shut down cleanly
+session            locks, recovers or refuses, removes the clean-shutdown file and puts it back
+startup_refusals   reasons for which a broker would refuse to start, with remedies
+topic_configs      a topic's own settings, which override its broker's
+work_dir           for a full disk: small files are written elsewhere first
+write_journal      the journal of a write: what was decided, and what earlier writes did
+written_topics     how many partitions topics have that no cluster knows yet
 
 Not here: the work of a single log (`log/`), and the operations of users (`operations/`).
 """

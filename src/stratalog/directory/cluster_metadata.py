@@ -21,6 +21,7 @@ from stratalog.files.entries import EntryKind
 from stratalog.files.names import (
     FileKind,
     FileState,
+    KRaftSnapshotFile,
     TopicPartition,
     parse_kraft_snapshot_file,
     parse_segment_file,
@@ -28,6 +29,7 @@ from stratalog.files.names import (
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_from_text
+from stratalog.records.control import ControlType, parse_control_key
 from stratalog.records.internal import decode_internal
 from stratalog.records.internal_topics import CLUSTER_METADATA
 from stratalog.records.reader import RecordBatch, read_batches
@@ -89,16 +91,11 @@ def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> Cluste
     """Read the newest snapshot in this directory, and the log after it."""
     root = os.fspath(partition_directory)
     entries = [entry for entry in disk.list_directory(root) if entry.kind is EntryKind.FILE]
-    snapshots = [
-        found
-        for entry in entries
-        if (found := parse_kraft_snapshot_file(entry.name)) is not None and not found.deleted
-    ]
+    newest = newest_snapshot(disk, root)
     metadata = ClusterMetadata()
     changes = _Changes(metadata)
     try:
-        if snapshots:
-            newest = max(snapshots)
+        if newest is not None:
             for batch in _batches(disk, join_path(root, newest.name)):
                 changes.apply(batch, 0)
             metadata.end_offset = newest.end_offset
@@ -110,6 +107,34 @@ def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> Cluste
     except (CorruptRecordError, DiskError) as error:
         metadata.problem = str(error)
     return metadata
+
+
+def newest_snapshot(disk: DiskReader, partition_directory: Path) -> KRaftSnapshotFile | None:
+    """The snapshot that a broker reads when it starts."""
+    names = [entry.name for entry in disk.list_directory(os.fspath(partition_directory))]
+    found = [parse_kraft_snapshot_file(name) for name in names]
+    return max((each for each in found if each is not None and not each.deleted), default=None)
+
+
+def snapshot_problem(disk: DiskReader, path: str) -> str | None:
+    """Why a broker cannot start with this snapshot; None if it is complete and its checksums are right."""
+    try:
+        batches = list(_batches(disk, path))
+        ends = [_control_types(batch) for batch in (batches[:1] + batches[-1:])]
+    except CorruptRecordError as error:
+        return str(error)
+    read_size = sum(batch.facts.size for batch in batches)
+    if not ends or ControlType.SNAPSHOT_HEADER not in ends[0]:
+        return "It does not begin with the header of a snapshot."
+    if ControlType.SNAPSHOT_FOOTER not in ends[-1] or read_size != disk.size(path):
+        return "Its end is missing."
+    return None
+
+
+def begins_at_zero(disk: DiskReader, partition_directory: str) -> bool:
+    """Whether the metadata log has everything from the first record on, so that no snapshot is needed."""
+    names = [entry.name for entry in disk.list_directory(partition_directory) if entry.kind is EntryKind.FILE]
+    return 0 in _segments_from(0, names)
 
 
 def bootstrap_problem(disk: DiskReader, directory: Path) -> str | None:
@@ -124,7 +149,7 @@ def bootstrap_problem(disk: DiskReader, directory: Path) -> str | None:
     try:
         messages = [
             decode_internal(CLUSTER_METADATA, record.key, record.value)
-            for batch in _batches(disk, path)
+            for batch in _batches(disk, path, check_crc=False)  # as Kafka reads it
             if not batch.is_control
             for record in batch
         ]
@@ -148,7 +173,7 @@ def _segments_from(offset: int, names: list[str]) -> list[int]:
     return [base for base in bases if base >= first]
 
 
-def _batches(disk: DiskReader, path: str) -> Iterator[RecordBatch]:
+def _batches(disk: DiskReader, path: str, *, check_crc: bool = True) -> Iterator[RecordBatch]:
     """The whole batches of a file, read piece by piece; a torn tail is the end."""
     position, wanted = 0, _CHUNK_SIZE
     file_size = disk.size(path)
@@ -156,7 +181,7 @@ def _batches(disk: DiskReader, path: str) -> Iterator[RecordBatch]:
         data = disk.read_at(path, wanted, position)
         taken = 0
         try:
-            for batch in read_batches(data):
+            for batch in read_batches(data, check_crc=check_crc):
                 taken = batch.facts.position + batch.facts.size
                 yield batch
         except CorruptRecordError as error:
@@ -166,6 +191,10 @@ def _batches(disk: DiskReader, path: str) -> Iterator[RecordBatch]:
                 return
             wanted *= 2  # one batch is larger than that
         position += taken
+
+
+def _control_types(batch: RecordBatch) -> list[int]:
+    return [parse_control_key(record.key)[1] for record in batch] if batch.is_control else []
 
 
 class _Changes:

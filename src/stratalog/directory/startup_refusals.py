@@ -4,7 +4,8 @@ One function looks at all log directories of a node and lists the reasons, each 
 reads only listings, small files and the ends of logs, changes nothing, and takes no lock. A broker gives up
 at two places:
 
-before loading   meta.properties of every directory: missing, garbled, of two nodes or clusters
+before loading   meta.properties of every directory: missing, garbled, of two nodes or clusters; the
+                 cluster's metadata (metadata_refusals.py)
 while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
                  partition.metadata or leader epochs that are garbled, damage at the end of a log that
                  was shut down cleanly; also in folders marked -delete and -stray, which it loads before it
@@ -20,33 +21,31 @@ Kafka: MetaPropertiesEnsemble, LogManager.loadLogs, LogLoader, PartitionMetadata
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Sequence
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
-from stratalog.directory.cluster_metadata import (
-    BOOTSTRAP_CHECKPOINT,
-    METADATA_DIRECTORY,
-    bootstrap_problem,
-)
+from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.formatting.note import has_format_note
 from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
+from stratalog.directory.metadata_refusals import of_metadata, of_metadata_places
 from stratalog.directory.owners import out_of_reach
+from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, unreadable
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
-from stratalog.files.entries import EntryKind, Path
+from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
+    CLEAN_SHUTDOWN,
     LEADER_EPOCH_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,
+    TEMPORARY_SUFFIX,
     FileKind,
     FileState,
     parse_number,
+    parse_segment_file,
 )
 from stratalog.files.paths import join_path, prefix_of
 from stratalog.files.reading import DiskReader
@@ -54,12 +53,12 @@ from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.epochs import LeaderEpochFileCache
 from stratalog.log.loader import damage_at_end_of
 from stratalog.log.partition_metadata import PartitionMetadataFile
+from stratalog.segment.txn_index import refused_version
 
-_QUORUM_STATE = "quorum-state"
 # A broker parses an offset before the first dot of names that end so, and fails if a name has no offset.
 _WITH_OFFSET = (*(kind.value for kind in FileKind), FileState.SWAP.value, FileState.CLEANED.value)
-_RECOVER_ALL = "Run `stratalog recover --all`"
-_REWRITE = f"{_RECOVER_ALL}, which rewrites it"
+_LOG = FileKind.LOG.value
+_REWRITE = f"{RECOVER_ALL}, which rewrites it"
 _MOVE = "Move it out of the log directory."
 _MOVE_FOLDER = "Move the folder out of the log directory: no broker serves what is in it."
 _RESTORE = (
@@ -70,53 +69,6 @@ _RESTORE = (
 _FORMAT_AGAIN = "Run `stratalog format` again, as before: it was interrupted, and continues where it stopped."
 
 
-class RefusalKind(Enum):
-    """The kind of a reason; the value is a word for JSON."""
-
-    META_PROPERTIES = "meta_properties"
-    OTHER_NODE = "other_node"
-    FOLDER = "folder"
-    TWICE = "twice"
-    CHECKPOINT = "checkpoint"
-    LEADER_EPOCHS = "leader_epochs"
-    PARTITION_METADATA = "partition_metadata"
-    FILE_NAME = "file_name"
-    QUORUM_STATE = "quorum_state"
-    BOOTSTRAP = "bootstrap"
-    LOG_END = "log_end"
-    OWNER = "owner"
-    UNREADABLE = "unreadable"
-
-
-class StartupRefusal(NamedTuple):
-    """One reason: in which log directory, the name of the file or folder in it, what is wrong, what to do.
-
-    `takes_offline`: a broker with other log directories starts, without this one.
-    """
-
-    kind: RefusalKind
-    directory: str
-    name: str
-    reason: str
-    remedy: str
-    takes_offline: bool = False
-
-    @property
-    def path(self) -> str:
-        return join_path(self.directory, self.name) if self.name else self.directory
-
-    @property
-    def is_repaired_by_all(self) -> bool:
-        """Whether `stratalog recover --all` repairs it in a log directory that was shut down cleanly."""
-        return self.remedy.startswith(_RECOVER_ALL)
-
-    @property
-    def consequence(self) -> str:
-        if self.takes_offline:
-            return "A broker takes this log directory offline because of it."
-        return "A broker refuses to start because of it."
-
-
 def startup_refusals(
     disk: DiskReader,
     directories: Sequence[Path],
@@ -124,25 +76,35 @@ def startup_refusals(
     siblings: Sequence[Path] = (),
     metadata_directory: Path | None = None,
     node_id: int | None = None,
+    strays: Collection[str] = (),
 ) -> tuple[StartupRefusal, ...]:
     """Why a broker would not start with these log directories of one node; empty if it would.
 
     `siblings` are the other directories of its log.dirs, `metadata_directory` its metadata.log.dir and
-    `node_id` the one in its server.properties, where these are known. A LogManager's own directories need no
+    `node_id` the one in its server.properties, where these are known. `strays` are the paths of partitions
+    that it sets aside, so that they are not there twice. A LogManager's own directories need no
     meta.properties (`kind.py`).
     """
     paths = [os.fspath(directory) for directory in directories]
     others = [os.fspath(path) for path in (*siblings, *([metadata_directory] if metadata_directory else []))]
     found = [*_of_nodes(disk, paths, [path for path in others if path not in paths], node_id)]
+    found += of_metadata_places(
+        disk, paths, None if metadata_directory is None else os.fspath(metadata_directory)
+    )
     layouts = []
     for path in paths:
         try:
             layouts.append(classify(disk, path))
         except DiskError as error:
-            found.append(_unreadable(path, "", error))
+            found.append(unreadable(path, "", error))
     for layout in layouts:
         found += _of_layout(disk, layout)
-    everywhere = [(layout.directory, entry) for layout in layouts for entry in layout.partitions]
+    everywhere = [
+        (layout.directory, entry)
+        for layout in layouts
+        for entry in layout.partitions
+        if layout.path(entry) not in strays
+    ]
     for problem in find_duplicates(everywhere):
         directory = next(path for path in paths if problem.name.startswith(prefix_of(path)))
         found.append(
@@ -170,7 +132,7 @@ def _of_nodes(
         except CorruptCheckpointError as error:
             refusal = _bad_meta(path, error.reason)
         except DiskError as error:
-            refusal = _unreadable(path, META_PROPERTIES, error)
+            refusal = unreadable(path, META_PROPERTIES, error)
         else:
             if meta is None:
                 missing.append(path)
@@ -239,6 +201,9 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
     for problem in layout.problems:
         if problem.name.startswith(prefix_of(directory)):
             continue  # a partition that is there twice: all directories are compared at once
+        if problem.name == CLEAN_SHUTDOWN:
+            yield from _of_marker(disk, directory)
+            continue
         yield StartupRefusal(
             RefusalKind.FOLDER, directory, problem.name, "This is not the folder of a partition.", _MOVE
         )
@@ -253,11 +218,17 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
         for refusal in _of_partition(disk, directory, name):
             yield refusal._replace(remedy=_MOVE_FOLDER)
     if METADATA_DIRECTORY in layout.left_alone:
-        yield from _of_quorum_state(disk, directory)
-        yield from _of_bootstrap(disk, directory)
+        yield from of_metadata(disk, directory)
         for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
             is_movable = refusal.kind is RefusalKind.FILE_NAME
             yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
+
+
+def _of_marker(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
+    """A folder in the place of the clean-shutdown file: a broker deletes it if it is empty."""
+    if disk.list_directory(join_path(directory, CLEAN_SHUTDOWN)):
+        words = "This is a folder with files in it, and not the clean-shutdown file."
+        yield StartupRefusal(RefusalKind.FOLDER, directory, CLEAN_SHUTDOWN, words, _MOVE, takes_offline=True)
 
 
 def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
@@ -266,7 +237,7 @@ def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal
         try:
             checkpoint.read()
         except DiskError as error:
-            yield _unreadable(directory, checkpoint.name, error)
+            yield unreadable(directory, checkpoint.name, error)
             continue
         problem = checkpoint.problem
         if problem is not None and checkpoint.takes_offline:
@@ -285,7 +256,7 @@ def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
     try:
         found = [*out_of_reach(disk, layout)]
     except DiskError as error:
-        yield _unreadable(layout.directory, "", error)
+        yield unreadable(layout.directory, "", error)
         return
     for path, status, user in found:
         yield StartupRefusal(
@@ -299,48 +270,12 @@ def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
         )
 
 
-def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
-    name = join_path(METADATA_DIRECTORY, _QUORUM_STATE)
-    try:
-        data = disk.read_file(join_path(directory, name))
-        is_whole = data is None or isinstance(json.loads(data), dict)
-    except ValueError:
-        is_whole = False
-    except DiskError as error:
-        yield _unreadable(directory, name, error)
-        return
-    if not is_whole:
-        yield StartupRefusal(
-            RefusalKind.QUORUM_STATE,
-            directory,
-            name,
-            "It is not JSON.",
-            "Restore it from a backup; if this is the cluster's only controller, delete it.",
-        )
-
-
-def _of_bootstrap(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
-    try:
-        problem = bootstrap_problem(disk, directory)
-    except DiskError as error:
-        yield _unreadable(directory, BOOTSTRAP_CHECKPOINT, error)
-        return
-    if problem is not None:
-        yield StartupRefusal(
-            RefusalKind.BOOTSTRAP,
-            directory,
-            BOOTSTRAP_CHECKPOINT,
-            problem,
-            "Restore it from a backup; or delete it: a cluster needs it only for its first start.",
-        )
-
-
 def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
     """Damage at the end of a log whose directory was shut down cleanly: otherwise a broker recovers it."""
     try:
         found = damage_at_end_of(disk, join_path(directory, name))
     except DiskError as error:
-        yield _unreadable(directory, name, error)
+        yield unreadable(directory, name, error)
         return
     if found is not None:
         file, damage = found
@@ -349,7 +284,7 @@ def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[Startup
             directory,
             join_path(name, file),
             f"The end of the log cannot be read: {damage}",
-            f"{_RECOVER_ALL}, which cuts the log there and keeps what it cuts off.",
+            f"{RECOVER_ALL}, which cuts the log there and keeps what it cuts off.",
         )
 
 
@@ -359,7 +294,7 @@ def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[Start
     try:
         entries = disk.list_directory(path)
     except DiskError as error:
-        yield _unreadable(directory, name, error)
+        yield unreadable(directory, name, error)
         return
     for entry in entries:
         if entry.kind is EntryKind.FILE and not _has_offset(entry.name):
@@ -370,11 +305,58 @@ def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[Start
                 "The name ends like that of a segment's file, but does not begin with an offset.",
                 _MOVE,
             )
+    yield from _of_folders(directory, name, entries)
+    yield from _of_aborted(disk, directory, name, [entry.name for entry in entries])
     listed = {entry.name for entry in entries}
     if PARTITION_METADATA in listed:
         yield from _of_partition_metadata(disk, directory, name)
     if LEADER_EPOCH_CHECKPOINT in listed:
         yield from _of_leader_epochs(disk, directory, name)
+
+
+def _of_folders(directory: str, name: str, entries: Sequence[DirectoryEntry]) -> Iterator[StartupRefusal]:
+    """Folders in the place of files that a broker writes when it loads a log."""
+    logs = [entry.name for entry in entries if entry.kind is EntryKind.FILE and entry.name.endswith(_LOG)]
+    active = max(logs, default="").removesuffix(_LOG)
+    for entry in entries:
+        stem, dot, ending = entry.name.partition(".")
+        is_written = {
+            FileKind.LOG.value: not logs,
+            FileKind.OFFSET_INDEX.value: stem == active,
+            FileKind.TIME_INDEX.value: stem == active,
+            FileKind.TXN_INDEX.value: f"{stem}{_LOG}" in logs,
+            FileKind.PRODUCER_SNAPSHOT.value: stem > active,  # that of the log's end
+        }.get(dot + ending, entry.name == LEADER_EPOCH_CHECKPOINT + TEMPORARY_SUFFIX)
+        if entry.kind is EntryKind.DIRECTORY and is_written:
+            yield StartupRefusal(
+                RefusalKind.FOLDER,
+                directory,
+                join_path(name, entry.name),
+                "This is a folder where a broker writes a file.",
+                _MOVE,
+                takes_offline=True,
+            )
+
+
+def _of_aborted(
+    disk: DiskReader, directory: str, partition: str, names: Sequence[str]
+) -> Iterator[StartupRefusal]:
+    """Indexes of aborted transactions with an entry of another version."""
+    indexes = [name for name in names if name.endswith(FileKind.TXN_INDEX.value) and _has_offset(name)]
+    for file in filter(None, map(parse_segment_file, indexes)):
+        name = join_path(partition, file.name)
+        try:
+            version = refused_version(disk.read_file(join_path(directory, name)) or b"", file.offset)
+        except DiskError:  # a folder, or out of reach: reported as that
+            continue
+        if version is not None:
+            yield StartupRefusal(
+                RefusalKind.TXN_INDEX,
+                directory,
+                name,
+                f"An entry has version {version}, and only version 0 is known.",
+                "Run `stratalog index`, which rebuilds it from the log.",
+            )
 
 
 def _has_offset(name: str) -> bool:
@@ -397,7 +379,7 @@ def _of_partition_metadata(disk: DiskReader, directory: str, partition: str) -> 
             "hand; without the file a broker renames the folder to -stray and does not serve it.",
         )
     except DiskError as error:
-        yield _unreadable(directory, name, error)
+        yield unreadable(directory, name, error)
 
 
 def _of_leader_epochs(disk: DiskReader, directory: str, partition: str) -> Iterator[StartupRefusal]:
@@ -414,17 +396,4 @@ def _of_leader_epochs(disk: DiskReader, directory: str, partition: str) -> Itera
             takes_offline=not isinstance(error, CheckpointNumberError),
         )
     except DiskError as error:
-        yield _unreadable(directory, name, error)
-
-
-def _unreadable(directory: str, name: str, error: DiskError) -> StartupRefusal:
-    reason = error.reason if error.reason.endswith(".") else f"{error.reason}."
-    return StartupRefusal(
-        RefusalKind.UNREADABLE,
-        directory,
-        name,
-        f"It cannot be read: {reason}",
-        "Check its owner and its permissions, whether something else has its name, and whether its disk is "
-        "sound.",
-        takes_offline=True,
-    )
+        yield unreadable(directory, name, error)

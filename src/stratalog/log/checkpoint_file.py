@@ -77,7 +77,9 @@ def parse_checkpoint(data: bytes, parse: ParseFields[Entry], path: Path) -> list
         raise CorruptCheckpointError(path, 1, f"the version is {quoted(lines[0])}, only {VERSION} is known.")
     if len(lines) == 1:
         return []
-    count = parse_number(lines[1], 0, INT32_MAX)
+    count = parse_number(lines[1], -INT32_MAX - 1, INT32_MAX)
+    if count is not None and count < 0:
+        raise CheckpointNumberError(path, 2, f"{quoted(lines[1])} is not a number of entries.")
     if count is None:
         raise CorruptCheckpointError(path, 2, f"{quoted(lines[1])} is not a number of entries.")
     entries = [_parse_line(path, number, line, parse) for number, line in enumerate(lines[2:], 3)]

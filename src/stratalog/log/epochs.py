@@ -321,4 +321,9 @@ def _without_end(
 
 
 def _parse_entry(fields: list[str]) -> EpochEntry | None:
-    return EpochEntry(int32_field(fields[0]), int64_field(fields[1])) if len(fields) == 2 else None
+    if len(fields) != 2:
+        return None
+    entry = EpochEntry(int32_field(fields[0]), int64_field(fields[1]))
+    if entry.epoch < 0 or entry.start_offset < 0:
+        raise ValueError("an epoch and its offset are not negative.")
+    return entry

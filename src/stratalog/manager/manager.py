@@ -34,8 +34,9 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.home import topic_id_of_user
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory
+from stratalog.directory.refusal import StartupRefusal
 from stratalog.directory.session import RecoverySources, Session, Unclean
-from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
+from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import LogDeletedError, StratalogError, UsageError

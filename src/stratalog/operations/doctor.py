@@ -16,14 +16,16 @@ from typing import NamedTuple
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.kind import are_brokers, check_log_directory
 from stratalog.directory.layout import classify
-from stratalog.directory.node import find_node
+from stratalog.directory.node import Node, find_node
+from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_refused
 from stratalog.directory.session import unique_paths
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.lock import is_locked
-from stratalog.files.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState, FileKind
+from stratalog.files.names import META_PROPERTIES, PARTITION_METADATA, FileKind
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import PartitionMetadataFile
@@ -37,6 +39,7 @@ from stratalog.operations.report import (
 )
 from stratalog.operations.words import counted, size_text
 
+_NEW_CLUSTER = f"{METADATA_DIRECTORY} is missing, so that the broker begins a new cluster without topics"
 _STRAY_REMEDY = (
     "If it is needed, move it away, create its topic on the broker, stop the broker, and put its files (not "
     "partition.metadata) into the folder that the broker has created."
@@ -65,12 +68,14 @@ class StrayPartition(NamedTuple):
 class DoctorReport(Report):
     """The directories of a node, and what keeps a broker from starting with them.
 
-    `strays` do not keep it from starting, but it does not serve them.
+    `starts` if a broker starts, be it without some of the directories. `strays` do not keep it from starting,
+    but it does not serve them.
     """
 
     states: tuple[CheckedDirectory, ...]
     refusals: tuple[StartupRefusal, ...]
     strays: tuple[StrayPartition, ...] = ()
+    starts: bool = True
 
     @property
     def may_start(self) -> bool:
@@ -85,7 +90,9 @@ class DoctorReport(Report):
     @property
     def verdict(self) -> str:
         used = [state.directory for state in self.states if state.is_in_use]
-        if self.refusals:
+        if not self.starts:
+            found = f"The broker will not start: {why_not_started(self.refusals)}."
+        elif self.refusals:
             found = f"The broker must not be started yet: {why_not_started(self.refusals)}."
         elif used:
             found = "All is well."
@@ -146,17 +153,22 @@ class DoctorReport(Report):
             "refusals": [refusal_document(refusal) for refusal in self.refusals],
             "strays": [stray._asdict() for stray in self.strays],
             "may_start": self.may_start,
+            "starts": self.starts,
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """A request: the log directories of one node, and what its server.properties says."""
+    """A request: the log directories of one node, and what its server.properties says.
+
+    `is_controller`: by its process.roles the node keeps its cluster's metadata itself.
+    """
 
     directories: Sequence[str]
     siblings: Sequence[str] = ()
     metadata_directory: str | None = None
     node_id: int | None = None
+    is_controller: bool = False
     disk: DiskReader = field(default_factory=DiskReader)
 
     def run(self) -> DoctorReport:
@@ -164,18 +176,33 @@ class Checkup:
         paths = unique_paths(self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
-        refusals = startup_refusals(
+        node = find_node(
             self.disk,
-            paths,
-            siblings=[path for path in self.siblings if path not in paths],
+            [*paths, *self._others(paths)],
             metadata_directory=self.metadata_directory,
-            node_id=self.node_id,
+            is_damaged=True,
+        )
+        strays = tuple(self._strays(paths, node))
+        refusals = (
+            *self._unformatted(paths),
+            *startup_refusals(
+                self.disk,
+                paths,
+                siblings=self._others(paths),
+                metadata_directory=self.metadata_directory,
+                node_id=self.node_id,
+                strays={stray.path for stray in strays},
+            ),
         )
         return DoctorReport(
             states=tuple(self._state(path) for path in paths),
-            refusals=(*self._unformatted(paths), *refusals),
-            strays=tuple(self._strays(paths)),
+            refusals=refusals,
+            strays=strays,
+            starts=not is_start_refused(refusals, [*paths, *self._others(paths)], node.metadata_directory),
         )
+
+    def _others(self, paths: Sequence[str]) -> list[str]:
+        return [path for path in self.siblings if path not in paths]
 
     def _unformatted(self, paths: Sequence[str]) -> Iterator[StartupRefusal]:
         """The reason if no place of the node was ever formatted: no broker knows whose they are."""
@@ -189,15 +216,16 @@ class Checkup:
                 "Run `stratalog format`, which gives what is in it to a new broker.",
             )
 
-    def _strays(self, paths: Sequence[str]) -> Iterator[StrayPartition]:
-        node = find_node(self.disk, paths, metadata_directory=self.metadata_directory, is_damaged=True)
+    def _strays(self, paths: Sequence[str], node: Node) -> Iterator[StrayPartition]:
+        is_new = self.is_controller and node.metadata_directory is None
         for path in paths:
             try:
                 layout = classify(self.disk, path)
             except DiskError:  # among the refusals
                 continue
             for entry in layout.partitions:
-                if entry.state is not DirectoryState.LIVE:
+                if is_new:
+                    yield StrayPartition(layout.path(entry), _NEW_CLUSTER)
                     continue
                 file = PartitionMetadataFile(self.disk, join_path(layout.path(entry), PARTITION_METADATA))
                 try:

@@ -15,6 +15,20 @@ _STATES = {
     DirectoryState.FUTURE: "On the way to this directory",
     DirectoryState.STRAY: "No longer this broker's",
 }
+# What a narrow terminal does without, least important first. The help of `ls` says so.
+DROPPABLE = (
+    "epoch",
+    "time index entries",
+    "index entries",
+    "first time",
+    "codec",
+    "segments",
+    "first offset",
+    "policy",
+    "partitions",
+    "clean",
+    "last time",
+)
 
 
 class Policy(NamedTuple):
@@ -266,6 +280,7 @@ def _topics(topics: Sequence[ListedTopic]) -> Table:
             ]
             for topic in topics
         ],
+        droppable=DROPPABLE,
     )
 
 
@@ -305,6 +320,7 @@ def _partitions(partitions: Sequence[ListedPartition]) -> Table:
             for found in sorted(partitions, key=lambda found: (found.topic, found.partition, found.name))
             if found.error is None
         ],
+        droppable=DROPPABLE,
     )
 
 
@@ -336,6 +352,7 @@ def _segments(partition: ListedPartition) -> Table:
             ]
             for found in partition.segments
         ],
+        droppable=[name for name in DROPPABLE if name != "first offset"],
     )
 
 

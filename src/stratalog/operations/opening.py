@@ -18,6 +18,7 @@ from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import Problem, classify
 from stratalog.directory.log_directory import LogDirectory, why_unclean
+from stratalog.directory.refusal import StartupRefusal
 from stratalog.directory.session import (
     RecoverySources,
     Session,
@@ -26,7 +27,7 @@ from stratalog.directory.session import (
     open_session,
     unique_paths,
 )
-from stratalog.directory.startup_refusals import StartupRefusal, startup_refusals
+from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.errors import DiskError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition

@@ -16,7 +16,8 @@ from stratalog.directory.layout import Problem
 from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, RecoveryReport
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.directory.refusal import RefusalKind, StartupRefusal
+from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.engine.engine import Engine
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import UsageError

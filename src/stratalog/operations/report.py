@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from stratalog.operations.words import counted
 
 if TYPE_CHECKING:
-    from stratalog.directory.startup_refusals import StartupRefusal
+    from stratalog.directory.refusal import StartupRefusal
     from stratalog.operations.recover import RecoverReport
 
 PLANNED = {True: " (planned, nothing was changed)", False: ""}
@@ -32,11 +32,14 @@ class Status(IntEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table of text. `>` before a column's name aligns it to the right, `!` keeps its lines unbroken, and
-    `=` draws a bar before each cell, which is a share such as `12.5 %`."""
+    `=` draws a bar before each cell, which is a share such as `12.5 %`.
+
+    `droppable` are the columns that a narrow terminal does without, least important first."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    droppable: Sequence[str] = ()
 
 
 class Report(ABC):

@@ -53,6 +53,21 @@ class AbortedTxn(NamedTuple):
         return _PACKED.pack(self.version, *self[:4])
 
 
+def refused_version(data: bytes, base_offset: int) -> int | None:
+    """The version of an entry for which a broker ends when it loads the segment; None if it loads it.
+
+    A broker checks the entries in their order, and rebuilds the index at the first marker that is below the
+    base offset.
+    """
+    for at in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE):
+        version, _, _, last_offset, _ = _PACKED.unpack_from(data, at)
+        if version >> 8 > CURRENT_VERSION:
+            return int(version >> 8)
+        if last_offset < base_offset:
+            return None
+    return None
+
+
 class TransactionIndex(IndexFile):
     """The .txnindex of a segment."""
 

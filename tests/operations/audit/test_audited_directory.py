@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal
+from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.operations.audit.audited_directory import look_at_directory, refusal_finding

@@ -44,8 +44,9 @@ from stratalog.directory.log_directory import why_unclean
 from stratalog.directory.lone_logs import are_closed, check_not_in_use
 from stratalog.directory.meta_properties import MetaProperties, write_meta_properties
 from stratalog.directory.owners import check_owners, current_groups, current_user
+from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.directory.session import RecoverySources, Session, Unclean, refusal_of_unclean, unique_paths
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal, startup_refusals
+from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.written_topics import delete_written_topics
 from stratalog.errors import FormatRefusedError, UsageError

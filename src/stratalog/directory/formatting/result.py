@@ -10,7 +10,7 @@ from stratalog.config.quorum import Endpoint
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import RecoveryReport
-    from stratalog.directory.startup_refusals import StartupRefusal
+    from stratalog.directory.refusal import StartupRefusal
 
 
 class FormattedPartition(NamedTuple):

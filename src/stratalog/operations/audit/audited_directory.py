@@ -15,7 +15,7 @@ from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.kind import is_of_log_directory
 from stratalog.directory.layout import Layout, classify
-from stratalog.directory.startup_refusals import RefusalKind, StartupRefusal
+from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import TEMPORARY_SUFFIX, TopicPartition
 from stratalog.files.reading import DiskReader

@@ -1,0 +1,53 @@
+"""What follows from the reasons together: does a broker end, or go on without a directory?
+
+tests/kafka/test_doctor.py starts a broker in such cases.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_refused, unreadable
+from stratalog.errors import DiskError
+
+DIRECTORIES = ["/one", "/two"]
+
+
+def refusal(directory: str, *, takes_offline: bool, name: str = "x") -> StartupRefusal:
+    return StartupRefusal(RefusalKind.CHECKPOINT, directory, name, "It is.", "Do.", takes_offline)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "is_refused"),
+    [
+        ([], False),
+        ([refusal("/two", takes_offline=False)], True),
+        ([refusal("/two", takes_offline=True)], False),
+        ([refusal("/one", takes_offline=True)], True),  # it has the metadata
+        ([refusal("/two", takes_offline=True), refusal("/one", takes_offline=False)], True),
+    ],
+)
+def test_a_broker_goes_on_without_a_directory_unless_it_has_the_metadata(
+    refusals: list[StartupRefusal], is_refused: bool
+) -> None:
+    assert is_start_refused(refusals, DIRECTORIES, "/one") is is_refused
+
+
+def test_a_broker_does_not_go_on_without_any_directory() -> None:
+    refusals = [refusal(directory, takes_offline=True) for directory in DIRECTORIES]
+
+    assert not is_start_refused(refusals[1:], DIRECTORIES, None)
+    assert is_start_refused(refusals, DIRECTORIES, None)
+
+
+def test_a_directory_whose_meta_properties_cannot_be_read_is_not_looked_at() -> None:
+    unread = refusal("/two", takes_offline=True, name="meta.properties")
+
+    assert not is_start_refused([unread, refusal("/two", takes_offline=False)], DIRECTORIES, "/one")
+
+
+def test_what_cannot_be_read_takes_its_directory_offline() -> None:
+    found = unreadable("/two", "x", DiskError("/two/x", "could not open it: Permission denied"))
+
+    assert (found.kind, found.takes_offline, found.path) == (RefusalKind.UNREADABLE, True, "/two/x")
+    assert found.reason == "It cannot be read: could not open it: Permission denied."
