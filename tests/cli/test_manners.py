@@ -14,22 +14,33 @@ from stratalog.files.lock import DirectoryLock
 from tests.fixtures.catalog import log_dirs
 from tests.manager.running import contents, fixture_copy
 from tests.operations.test_recover_owners import as_nobody, reachable
+from tests.profile import DEEP, current
 from tests.waiting import PATIENCE_S
 
 __all__ = ["reachable"]
 
 LOOKING = {
+    "doctor": ["doctor"],
     "du": ["du"],
     "du of keys": ["du", "--topic", "rolled", "--keys"],
+    "estimate": ["estimate", "--topic", "rolled"],
+    "explain": ["explain", "--topic", "rolled"],
     "ls": ["ls"],
     "ls of a topic": ["ls", "--topic", "rolled"],
     "quarantine": ["quarantine", "list"],
 }
+# A topic whose settings are in the cluster's metadata: others are refused.
+KNOWN = ["--topic", "__share_group_state"]
 EVERY = {
     **LOOKING,
+    "compact": ["compact", "--dry-run", *KNOWN],
+    "erase": ["erase", "--dry-run", "--topic", "rolled", "--key", "k"],
     "index": ["index", "--dry-run"],
     "quarantine purge": ["quarantine", "purge", "--all", "--dry-run"],
+    "retain": ["retain", "--purge", "--dry-run", *KNOWN],
 }
+# These start a process, which takes a second.
+IN_PROCESSES = EVERY if current() == DEEP else {name: EVERY[name] for name in ("du", "ls", "index", "retain")}
 (LOGS,) = log_dirs("4.3.1", "clean")
 
 
@@ -95,7 +106,8 @@ def test_a_directory_that_this_user_may_not_read_is_refused_in_words(
     assert "Permission denied" in told.err
 
 
-@pytest.mark.parametrize("name", EVERY)
+# Not `estimate`: which of the keys with equally many versions it names differs from run to run.
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"estimate"}))
 def test_on_sixty_columns_no_word_is_broken(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +122,7 @@ def test_on_sixty_columns_no_word_is_broken(
     assert [line for line in narrow.splitlines()[:-1] if len(line) > 60 and str(LOGS) not in line] == []
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", IN_PROCESSES)
 def test_without_a_terminal_there_are_no_control_characters(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "stratalog.cli.main", *EVERY[name], str(LOGS)],
@@ -138,7 +150,7 @@ def test_ctrl_c_stops_with_130_and_a_word(
     assert capsys.readouterr().err.strip().endswith("stopped")
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", IN_PROCESSES)
 def test_a_reader_that_has_gone_is_no_error(name: str) -> None:
     command = f"{sys.executable} -m stratalog.cli.main {' '.join(EVERY[name])} {LOGS}"
     done = subprocess.run(

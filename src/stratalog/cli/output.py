@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -171,7 +172,7 @@ class Output:
             shown.add_row(*row)
         needed = Measurement.get(console, console.options.update_width(_ANY_WIDTH), shown).minimum
         if needed > console.width:
-            self._print(narrow_text(table))
+            self._print(narrow_text(table, console.width))
         else:
             console.print(shown)
 
@@ -289,15 +290,26 @@ def _with_frame(widths: Sequence[int]) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
-def narrow_text(table: Table) -> str:
-    """A table whose words do not fit side by side: a line for each cell, and an empty line after each row."""
+def narrow_text(table: Table, width: int) -> str:
+    """A table whose words do not fit side by side: a line for each cell, and an empty line after each row.
+
+    Text that is longer than `width` goes on in the next line, below its beginning.
+    """
     names = [column.lstrip(_MARKS) for column in table.columns]
-    width = max(map(len, names))
+    indent = max(map(len, names)) + 4
+
+    def wrapped(text: str, start: str = "", indent: int = 0) -> str:
+        below = "\n" + " " * indent
+        lines = textwrap.wrap(
+            " ".join(text.split()), max(width - indent, 1), break_long_words=False, break_on_hyphens=False
+        )
+        return f"{start:<{indent}}{below.join(lines)}".rstrip()
+
     rows = [
-        "\n".join(f"  {name:<{width}}  {cell}".rstrip() for name, cell in zip(names, row, strict=True))
+        "\n".join(wrapped(cell, f"  {name}", indent) for name, cell in zip(names, row, strict=True))
         for row in table.rows
     ]
-    return "\n".join([table.title, *(f"{row}\n" for row in rows)])
+    return "\n".join([wrapped(table.title), *(f"{row}\n" for row in rows)])
 
 
 def _totals(report: Report) -> Table:
