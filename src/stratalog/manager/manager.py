@@ -23,12 +23,7 @@ from uuid import UUID
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.config.keys import ConfigValue
-from stratalog.directory.checkpoint_table import (
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    MANAGERS,
-    RECOVERY_POINTS,
-)
+from stratalog.directory.checkpoint_table import HIGH_WATERMARKS, LOG_START_OFFSETS, MANAGERS, RECOVERY_POINTS
 from stratalog.directory.clean_shutdown import CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.home import topic_id_of_user
