@@ -25,6 +25,7 @@ from stratalog.files.names import (
     TopicPartition,
     parse_kraft_snapshot_file,
     parse_segment_file,
+    segment_file_name,
 )
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
@@ -133,8 +134,7 @@ def snapshot_problem(disk: DiskReader, path: str) -> str | None:
 
 def begins_at_zero(disk: DiskReader, partition_directory: str) -> bool:
     """Whether the metadata log has everything from the first record on, so that no snapshot is needed."""
-    names = [entry.name for entry in disk.list_directory(partition_directory) if entry.kind is EntryKind.FILE]
-    return 0 in _segments_from(0, names)
+    return disk.exists(join_path(partition_directory, segment_file_name(0, FileKind.LOG)))
 
 
 def bootstrap_problem(disk: DiskReader, directory: Path) -> str | None:
