@@ -1,6 +1,6 @@
 """How fast does a log take batches, in process?
 
-There are three rivals.
+Each figure has its own rival.
 
 `append_vs_write`: one `write` of the same bytes to a file, the least possible cost for a follower that
 appends sets of 64 batches of 16 KiB. The log adds a checksum over each byte and an index entry for each
@@ -12,12 +12,20 @@ offsets.
 
 `append_vs_unifiedlog`: the same batches appended to Kafka's own UnifiedLog in a separate JVM. It has no
 floor, because compiled Java does there what Python does here.
+
+`append_one`: `log.append` of one 100-byte value at a time, against one INSERT at a time into SQLite with a
+write-ahead log and `synchronous=OFF`, which does not wait for the device either. SQLite is compiled; the
+least cost of ours is one `pwrite`.
+
+`append_many`: `log.append_many` of lists of 1,000 values of 100 bytes, against aiokafka's compiled batch
+builder over the same lists, which only builds the batch: no check, no offsets, no file.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,7 +33,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+import stratalog
 from benchmarks.rounds import Rounds
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
@@ -46,6 +56,10 @@ SETS = 512
 BATCHES_IN_A_SET = 64
 RECORDS = 2_000_000  # of 100 bytes, for the broker
 BATCH_SIZE = 16 << 10
+SINGLES = 20_000
+LISTS = 200
+VALUES_IN_A_LIST = 1000
+VALUE_SIZE = 100
 
 
 class Folder:
@@ -163,10 +177,73 @@ def send(bootstrap: str, values: list[bytes]) -> Callable[[], float]:
     return run
 
 
+def append_singly(log: stratalog.PartitionLog, count: int) -> None:
+    value = bytes(VALUE_SIZE)
+    for _ in range(count):
+        log.append(value)
+
+
+def insert_singly(database: sqlite3.Connection, count: int) -> None:
+    value = bytes(VALUE_SIZE)
+    for number in range(count):
+        database.execute("INSERT INTO log(key, value, timestamp) VALUES(?, ?, ?)", (None, value, number))
+
+
+def append_lists(log: stratalog.PartitionLog, values: list[bytes], count: int) -> None:
+    for _ in range(count):
+        log.append_many(values)
+
+
+def build_lists(values: list[bytes], count: int) -> None:
+    now = system_clock()
+    for _ in range(count):
+        builder = DefaultRecordBatchBuilder(
+            magic=2,
+            compression_type=0,
+            is_transactional=0,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            batch_size=1 << 20,
+        )
+        for offset, value in enumerate(values):
+            builder.append(offset, now, None, value, [])
+        builder.build()
+
+
+def compare_small(rounds: Rounds, folder: Folder) -> None:
+    """`append_one` and `append_many`, into one log that grows from round to round."""
+    singles, lists = int(SINGLES * rounds.scale), max(1, int(LISTS * rounds.scale))
+    values = [bytes(VALUE_SIZE)] * VALUES_IN_A_LIST
+    database = sqlite3.connect(folder.root / "log.db", isolation_level=None)  # commits each statement
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=OFF")
+    database.execute("CREATE TABLE log(id INTEGER PRIMARY KEY, key BLOB, value BLOB, timestamp INTEGER)")
+    with stratalog.open_log(folder.root / "small-0", create=True) as log:
+        rounds.compare(
+            "append_one",
+            ours=lambda: append_singly(log, singles),
+            rival=lambda: insert_singly(database, singles),
+            floor=0.5,
+            work="records",
+            amount=singles,
+        )
+        rounds.compare(
+            "append_many",
+            ours=lambda: append_lists(log, values, lists),
+            rival=lambda: build_lists(values, lists),
+            floor=1,
+            work="records",
+            amount=lists * VALUES_IN_A_LIST,
+        )
+    database.close()
+
+
 def main() -> None:
     rounds = Rounds(__doc__ or "")
     folder = Folder()
     try:
+        compare_small(rounds, folder)
         records = int(RECORDS * rounds.scale)
         batches = ready_batches(records)
         sets = follower_sets(batches, max(4, int(SETS * rounds.scale)))

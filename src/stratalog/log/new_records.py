@@ -5,12 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from types import NoneType
+from typing import Any, NamedTuple, Protocol, cast
 
 from stratalog.errors import CorruptRecordError, UsageError, WrongTypeError
 from stratalog.records.batch import LOG_OVERHEAD
-from stratalog.records.build import Header, Record
+from stratalog.records.build import Header, Record, columns_of
+from stratalog.records.kernels.encode import RecordColumns
 
+_BYTES, _CONTENT, _TIMES = {bytes}, {bytes, NoneType}, {int, NoneType}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,6 +52,26 @@ def to_record(offset: int, record: bytes | AppendableRecord, now: int) -> Record
     timestamp = now if timestamp is None else _timestamp(timestamp)
     pairs = _headers(headers) if headers != () else ()
     return Record(offset, timestamp, _content("key", key), _content("value", value), pairs)
+
+
+def to_columns(records: Sequence[bytes | AppendableRecord], now: int) -> RecordColumns | None:
+    """Many records of the usual types as columns, without an object for each; None for any others.
+
+    It gives what `to_record` gives, which also refuses wrong types.
+    """
+    kinds = set(map(type, records))
+    if kinds == _BYTES:
+        return columns_of(cast("Sequence[bytes]", records), None, now)
+    if kinds != {NewRecord}:
+        return None
+    values, keys, headers, timestamps = zip(*cast("Sequence[NewRecord]", records), strict=True)
+    if set(map(type, headers)) != {tuple} or any(headers):
+        return None
+    time_kinds = set(map(type, timestamps))
+    if not (set(map(type, values)) | set(map(type, keys))) <= _CONTENT or not time_kinds <= _TIMES:
+        return None
+    times = timestamps if time_kinds == {int} else [now if time is None else time for time in timestamps]
+    return columns_of(values, keys, times)
 
 
 def check_records(records: object) -> None:

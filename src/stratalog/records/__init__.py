@@ -8,6 +8,7 @@ codecs/          gzip, snappy, lz4, zstd
 columns          batches to Arrow: the one bulk decoder
 compression      the records section by codec, with the rules of Kafka's readers
 control          control records
+few              encodes a few records in plain Python
 internal/        records of Kafka's internal topics
 internal_topics  which topics are Kafka's own
 kernels/         the hot loops

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,11 +29,14 @@ from stratalog.records.batch import (
     write_crc,
 )
 from stratalog.records.compression import Codec, compress
+from stratalog.records.few import encode_few, is_few
 from stratalog.records.kernels.encode import NEEDS_ROOM, RecordColumns, encode
 from stratalog.records.kernels.memory import Bytes, byte_array
 
 Header = tuple[str, bytes | None]
+_PLAIN = Codec.NONE  # looking up an Enum's member is slower than a name
 _T = TypeVar("_T", bound=np.generic)
+_RECORD_OVERHEAD = 36  # the most bytes of a record that are neither key nor value, without headers
 DEFAULT_BATCH_SIZE = 16384  # the producer's own default, `batch.size`
 
 
@@ -81,18 +83,46 @@ class BatchOptions:
         return TimestampType.CREATE_TIME if self.log_append_time is None else TimestampType.LOG_APPEND_TIME
 
 
-def build_batch(records: Iterable[Record], options: BatchOptions = BatchOptions()) -> bytes:  # noqa: B008
+def build_batch(
+    records: Iterable[Record] | RecordColumns,
+    options: BatchOptions = BatchOptions(),  # noqa: B008
+) -> bytes:
     """One batch of these records.
 
     Their offsets must ascend; the first record's offset becomes the base offset of the batch.
     """
-    columns = _columns_of_records(list(records))
+    if isinstance(records, RecordColumns):
+        columns = records
+    else:
+        rows = list(records)
+        if is_few(rows) and (few := _build_few(rows, options)) is not None:
+            return few
+        columns = _columns_of_records(rows)
     count = len(columns.offsets)
     if not count:
         raise InvalidBatchError("a batch needs at least one record; only compaction leaves empty ones.")
     _check(columns)
     header = _header_of(columns, 0, count, options)
     return encode_batch(header, columns, level=options.level)
+
+
+def _build_few(records: Sequence[Record], options: BatchOptions) -> bytes | None:
+    """The batch of a few records; None if their offsets or sizes do not fit a batch."""
+    base_offset, timestamp = records[0][:2]
+    last_offset = records[-1].offset
+    base_timestamp = timestamp if options.delete_horizon_ms is None else options.delete_horizon_ms
+    if last_offset - base_offset > INT32_MAX or base_timestamp < 0:
+        return None
+    largest = max([record.timestamp for record in records]) if len(records) > 1 else timestamp
+    section = encode_few(records, base_offset, base_timestamp)
+    size = RECORD_BATCH_OVERHEAD + len(section)
+    header = _header(options, base_offset, last_offset, base_timestamp, largest, len(records), size)
+    if options.codec is not _PLAIN:
+        return _close(header, byte_array(bytearray(RECORD_BATCH_OVERHEAD) + section), options.level)
+    whole = bytearray(header.pack())
+    whole += section
+    write_crc(whole, 0, size)
+    return bytes(whole)
 
 
 def build_batches(
@@ -158,12 +188,24 @@ def _header_of(columns: RecordColumns, start: int, stop: int, options: BatchOpti
         raise InvalidBatchError(
             f"offsets {base_offset} to {last_offset} do not fit one batch (at most 2^31)."
         )
-    max_timestamp = options.log_append_time
-    if max_timestamp is None:
-        max_timestamp = int(columns.timestamps[start:stop].max())
+    largest = int(columns.timestamps[start:stop].max()) if options.log_append_time is None else NO_TIMESTAMP
+    base_timestamp = _base_timestamp(columns, start, options)
+    return _header(options, base_offset, last_offset, base_timestamp, largest, stop - start)
+
+
+def _header(
+    options: BatchOptions,
+    base_offset: int,
+    last_offset: int,
+    base_timestamp: int,
+    largest_timestamp: int,
+    records_count: int,
+    size: int = LOG_OVERHEAD,
+) -> BatchHeader:
+    append_time = options.log_append_time
     return BatchHeader(
         base_offset=base_offset,
-        batch_length=0,
+        batch_length=size - LOG_OVERHEAD,
         partition_leader_epoch=options.partition_leader_epoch,
         magic=2,
         crc=0,
@@ -175,12 +217,12 @@ def _header_of(columns: RecordColumns, start: int, stop: int, options: BatchOpti
             has_delete_horizon=options.delete_horizon_ms is not None,
         ),
         last_offset_delta=last_offset - base_offset,
-        base_timestamp=_base_timestamp(columns, start, options),
-        max_timestamp=max_timestamp,
+        base_timestamp=base_timestamp,
+        max_timestamp=largest_timestamp if append_time is None else append_time,
         producer_id=options.producer_id,
         producer_epoch=options.producer_epoch,
         base_sequence=options.base_sequence,
-        records_count=stop - start,
+        records_count=records_count,
     )
 
 
@@ -200,7 +242,10 @@ def _encode(
     columns: RecordColumns, start: int, stop: int, base_offset: int, base_timestamp: int, max_size: int
 ) -> tuple[int, Bytes]:
     """(the first record that did not fit, a buffer with room for the header and then the section)."""
-    room = min(max_size, 1 << 16)
+    # What the kernel needs if records have no headers; it says so if that is not enough.
+    parts = (columns.key_ends, columns.value_ends)
+    content_size = sum(int(ends[stop] - ends[start]) for ends in parts)
+    room = min(max_size, content_size + _RECORD_OVERHEAD * (stop - start))
     while True:
         out = np.empty(RECORD_BATCH_OVERHEAD + room, np.uint8)
         done, found = encode(
@@ -212,20 +257,22 @@ def _encode(
 
 
 def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
-    """Put the header before its records section, and compress the section if the header names a codec."""
-    if header.codec is not Codec.NONE:
-        section = compress(header.codec, batch[RECORD_BATCH_OVERHEAD:].data, level=level)
-        whole = bytearray(RECORD_BATCH_OVERHEAD + len(section))
-        whole[RECORD_BATCH_OVERHEAD:] = section
-    else:
-        whole = bytearray(batch)
-    if len(whole) > INT32_MAX:
-        raise InvalidBatchError(
-            f"the batch would have {len(whole)} bytes, but the length field allows 2^31 - 1."
-        )
-    whole[:RECORD_BATCH_OVERHEAD] = header._replace(batch_length=len(whole) - LOG_OVERHEAD).pack()
-    write_crc(whole, 0, len(whole))
-    return bytes(whole)
+    """Put the header before its records section, and compress the section if the header names a codec.
+
+    The batch is changed: it has room for the header, and belongs to nobody else.
+    """
+    codec = header.codec
+    if codec is not _PLAIN:
+        section = compress(codec, batch[RECORD_BATCH_OVERHEAD:].data, level=level)
+        batch = np.empty(RECORD_BATCH_OVERHEAD + len(section), np.uint8)
+        batch[RECORD_BATCH_OVERHEAD:] = np.frombuffer(section, np.uint8)
+    size = batch.size
+    if size > INT32_MAX:
+        raise InvalidBatchError(f"the batch would have {size} bytes, but the length field allows 2^31 - 1.")
+    whole = batch.data
+    whole[:RECORD_BATCH_OVERHEAD] = header._replace(batch_length=size - LOG_OVERHEAD).pack()
+    write_crc(whole, 0, size)
+    return batch.tobytes()
 
 
 def _check(columns: RecordColumns, last_offset: int = -1) -> None:
@@ -234,6 +281,34 @@ def _check(columns: RecordColumns, last_offset: int = -1) -> None:
         raise InvalidBatchError("offsets must be 0 or more and ascend from record to record.")
     if columns.timestamps.size and columns.timestamps.min() < NO_TIMESTAMP:
         raise InvalidBatchError(f"timestamp {columns.timestamps.min()} is negative; -1 means none.")
+
+
+def columns_of(
+    values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, timestamps: Sequence[int] | int
+) -> RecordColumns:
+    """Records without headers as columns, with offsets from 0 on; one timestamp is that of all records."""
+    count = len(values)
+    no_bytes, no_ends, none = _joined(())
+    keys_ = (no_bytes, np.zeros(count + 1, np.int32), np.zeros(count, np.bool_))
+    try:
+        times = (
+            np.full(count, timestamps, np.int64)
+            if isinstance(timestamps, int)
+            else np.array(timestamps, np.int64)
+        )
+        return RecordColumns._make(
+            (
+                np.arange(count, dtype=np.int64),
+                times,
+                *(keys_ if keys is None else _joined(keys)),
+                *_joined(values),
+                np.zeros(count + 1, np.int32),
+                *(no_bytes, no_ends),
+                *(no_bytes, no_ends, none),
+            )
+        )
+    except OverflowError:
+        raise _too_wide() from None
 
 
 def _columns_of_records(records: Sequence[Record]) -> RecordColumns:
@@ -245,29 +320,41 @@ def _columns_of_records(records: Sequence[Record]) -> RecordColumns:
                 np.array([record.timestamp for record in records], np.int64),
                 *_joined([record.key for record in records]),
                 *_joined([record.value for record in records]),
-                _ends([len(record.headers) for record in records]),
+                _ends([len(record.headers) for record in records], len(records)),
                 *_joined([key.encode() for key, _ in headers])[:2],
                 *_joined([value for _, value in headers]),
             )
         )
     except OverflowError:
-        raise InvalidBatchError(
-            "an offset or timestamp does not fit in 64 bits, or the keys or values have more than 2 GiB."
-        ) from None
+        raise _too_wide() from None
+
+
+def _too_wide() -> InvalidBatchError:
+    return InvalidBatchError(
+        "an offset or timestamp does not fit in 64 bits, or the keys or values have more than 2 GiB."
+    )
 
 
 def _joined(parts: Sequence[bytes | None]) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
     """(all bytes, ends, which are not null)."""
-    valid = np.array([part is not None for part in parts], np.bool_)
-    return (
-        byte_array(b"".join(part or b"" for part in parts)),
-        _ends([len(part or b"") for part in parts]),
-        valid,
-    )
+    present = cast("Sequence[bytes]", parts)
+    valid = np.ones(len(parts), np.bool_)
+    try:
+        whole = b"".join(present)
+    except TypeError:  # a part is None
+        valid[:] = [part is not None for part in parts]
+        present = [part or b"" for part in parts]
+        whole = b"".join(present)
+    return byte_array(whole), _ends(map(len, present), len(parts)), valid
 
 
-def _ends(sizes: Sequence[int]) -> NDArray[np.int32]:
-    return np.array([0, *accumulate(sizes)], np.int32)
+def _ends(sizes: Iterable[int], count: int) -> NDArray[np.int32]:
+    """Arrow's offsets of parts with these sizes; OverflowError above 2 GiB."""
+    ends = np.zeros(count + 1, np.int64)
+    np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
+    if ends[-1] > INT32_MAX:
+        raise OverflowError(f"{ends[-1]} bytes")
+    return ends.astype(np.int32)
 
 
 def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:

@@ -10,6 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stratalog.clock import Clock
@@ -32,14 +33,16 @@ from stratalog.log.new_records import (
     NewRecord,
     check_records,
     check_whole,
+    to_columns,
     to_milliseconds,
     to_offset,
     to_record,
 )
 from stratalog.log.timestamps import SpecialTimestamp
-from stratalog.records.build import BatchOptions, Header, build_batch, build_batches
+from stratalog.records.build import BatchOptions, Header, Record, build_batch, build_batches
 from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema, column_names
 from stratalog.records.compression import Codec, CodecName
+from stratalog.records.few import MOST_RECORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,18 +123,20 @@ class LogApi(ABC):
         """
         log = self._writable()
         now = self._clock()
+        options = _options(self._codec if codec is None else codec_of(codec))
         try:
-            rows = [to_record(offset, record, now) for offset, record in enumerate(records)]
+            given = [*records]
+            columns = to_columns(given, now) if len(given) > MOST_RECORDS else None
+            rows = None if columns is not None else _rows(given, now)
         except TypeError:
             check_records(records)
             raise
-        options = BatchOptions(codec=self._codec if codec is None else codec_of(codec))
         try:
-            return self._append_one(log, build_batch(rows, options))
+            return self._append_one(log, build_batch(columns or rows or (), options))
         except RecordTooLargeError:
-            if len(rows) == 1:
+            if len(given) == 1:
                 raise
-        return append_in_batches(log, rows, options)
+        return append_in_batches(log, rows or _rows(given, now), options)
 
     def append_batch(self, data: bytes, *, keep_offsets: bool = False) -> tuple[int, int]:
         """Append one encoded batch, as a producer sends it; returns its offsets.
@@ -321,6 +326,15 @@ class LogApi(ABC):
             raise UsageError("offset and since both say where to begin; give one of them.")
         found = self._below.first_not_before(to_milliseconds(since))
         return self._below.log_end_offset if found is None else found.offset
+
+
+def _rows(records: Sequence[bytes | AppendableRecord], now: int) -> list[Record]:
+    return [to_record(offset, record, now) for offset, record in enumerate(records)]
+
+
+@cache
+def _options(codec: Codec) -> BatchOptions:
+    return BatchOptions(codec=codec)
 
 
 def codec_of(name: CodecName) -> Codec:
