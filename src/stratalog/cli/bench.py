@@ -78,7 +78,7 @@ def bench() -> None:
     "--kafka",
     type=_FOLDER,
     envvar="KAFKA_HOME",
-    help="The Kafka to measure beside. Default: one that is on the PATH, or in the cache of the tests.",
+    help="The Kafka to compare with. Default: one that is on the PATH, or in the cache of the tests.",
 )
 @click.option("--no-kafka", is_flag=True, help="Do not measure a real broker.")
 @click.option("--work-dir", type=_FOLDER, help="Build the directory here.")

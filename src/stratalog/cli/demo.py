@@ -134,8 +134,8 @@ class _Story:
         assert isinstance(audited, AuditReport)
         problems = unexpected(planted, audited)
         self._step(
-            "Repair it. There is no other copy, so whatever can be read after the damage stays. What is cut "
-            "off is kept in quarantine.",
+            "Repair it. There is no other copy, so whatever can be read after the damage stays. Bytes "
+            "that are cut off are kept in quarantine.",
             *("recover", directory, "--salvage"),
         )
         self._step("And now?", "doctor", directory)

@@ -1,4 +1,4 @@
-"""Damage for `stratalog demo` to find: what crashes, disks and people do to log files.
+"""Damage for `stratalog demo` to find, of the kinds that disks, people and crashes cause in log files.
 
 It changes files without going through `stratalog.files`, as real damage does.
 """
@@ -49,7 +49,7 @@ def plant(logs: Sequence[Path]) -> list[Planted]:
 
 
 def cut_the_power(directory: Path) -> None:
-    """Delete the files that say that the broker has shut down cleanly, and what it has flushed."""
+    """Delete the clean-shutdown file, and the checkpoint that says what the broker has flushed."""
     for name in (CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT):
         (directory / name).unlink()
 
@@ -101,7 +101,7 @@ def overwrite(path: str) -> Planted:
 
 
 def log_damages(report: AuditReport) -> list[AuditFinding]:
-    """The damaged stretches of logs. Wrong entries of an index after lost bytes follow from these."""
+    """The damaged stretches of logs, without the index entries that are wrong because of them."""
     return [
         finding
         for finding in report.findings

@@ -107,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return PIPE_CLOSED
     except OSError as error:
-        if error.filename is not None:  # not of a write to stdout or stderr
+        if error.filename is not None:  # it comes from a file, not from stdout or stderr
             raise
         with suppress(OSError):
             output.error(_unwritable(error))
@@ -139,7 +139,7 @@ def _run(output: Output, arguments: Sequence[str]) -> int:
 
 
 def _unwritable(error: OSError) -> DiskError:
-    reason = f"could not write to it: {error.strerror}. What was printed is not complete."
+    reason = f"could not write to it: {error.strerror}. The output is not complete."
     return DiskError("standard output", reason)
 
 

@@ -1,4 +1,4 @@
-"""`--to FILE`: the rows of a report as a Parquet file beside its text; and where a command may not write."""
+"""`--to FILE`: also write the rows of a report to a Parquet file; and where a command may not write."""
 
 from __future__ import annotations
 

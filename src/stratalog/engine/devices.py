@@ -86,7 +86,7 @@ class ReaderCount:
     def __init__(self, most: int = MOST_READERS) -> None:
         self.count = 1
         self._most = most
-        self._rate_before: float | None = None  # with one reader less; None if no reader is being tried
+        self._rate_before: float | None = None  # with one reader fewer; None if no reader is being tried
         self._patience = _PATIENCE
         self._windows_left = 0
 

@@ -6,7 +6,7 @@ cleaning_states  whether a log is being cleaned, or paused
 closing          the end of a clean run, in Kafka's order
 copies           copies of logs on their way to another directory
 creation         creates new logs
-homes            changes directories, and takes one offline if its disk fails
+homes            runs changes inside directories, and takes one offline if its disk fails
 housekeeping     periodic flushes, checkpoints and expiry of producers
 life             whether a manager may be used, and by which process
 loading          opens the logs of one directory

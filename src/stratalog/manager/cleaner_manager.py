@@ -238,6 +238,7 @@ class LogCleanerManager:
             return {key: offset for key, offset in kept.items() if key != without}
 
         try:
-            found.checkpoints.cleaner_offsets.update(changed)  # a truncation lowers the entry of its own log
+            # In one step: a truncation may lower the entry of its log in the same file at any moment.
+            found.checkpoints.cleaner_offsets.update(changed)
         except DiskError as error:
             self._failures.append((directory, error))

@@ -24,9 +24,9 @@ _ANY_EPOCH = INT32_MAX  # accepts batches of all leaders: the source log has che
 def catch_up(source: Log, copy: Log) -> int:
     """Append to the copy the batches that it lacks, byte for byte; returns how many bytes.
 
-    The log may be changed meanwhile. What is appended to it from now on may be left for the next call, so
-    that this ends. Each round first takes back what was cut off the log since: only then is the end of the
-    copy also the end of a batch of the log, or of a gap.
+    The log may be changed meanwhile. Records that are appended to it from now on may be left for the next
+    call, so that this call ends. Each round first removes from the copy what was cut off the log since: only
+    then is the end of the copy also the end of a batch of the log, or of a gap.
     """
     done, target = 0, source.log_end_offset
     while True:

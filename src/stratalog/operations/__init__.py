@@ -30,7 +30,7 @@ recover          recovery's options, report and verdict: may the broker be start
 recover_tables   the tables and JSON of that report
 rehearsing       the cleaner without a change, for `compact --dry-run` and `estimate`
 report           `Report`: tables, sentences, totals, verdict, status, JSON
-request          `NodeRequest`: what operations that open directories are asked for
+request          `NodeRequest`: directories, topics and settings, for operations that open directories
 retain           retention by the limits of each topic
 words            numbers as people read them
 work_report      the report of `retain` and `compact`

@@ -1,8 +1,8 @@
 """`append`: lines as records of a lone log, until the input ends or a line is wrong.
 
-A line is a value; with a delimiter, a key and a value; or a JSON object as `cat -J` prints it. What has
-arrived is appended at once, so a slow input does not wait for a full batch. A wrong line ends the command:
-the lines before it are appended, and neither it nor any line after it.
+A line is a value; with a delimiter, a key and a value; or a JSON object as `cat -J` prints it. Lines are
+appended as soon as they arrive, so a slow input does not wait for a full batch. A wrong line ends the
+command: the lines before it are appended, and neither it nor any line after it.
 """
 
 from __future__ import annotations

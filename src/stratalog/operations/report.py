@@ -62,7 +62,7 @@ class Report(ABC):
 
     @abstractmethod
     def words(self) -> Sequence[str]:
-        """Sentences beside the tables: refusals, failures and notes."""
+        """Sentences in addition to the tables: refusals, failures and notes."""
 
     @abstractmethod
     def totals(self) -> dict[str, int]:

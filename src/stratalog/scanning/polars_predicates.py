@@ -121,7 +121,7 @@ def _value(literal: Any) -> object:
     """The value of a literal: text, a whole number, or a time in UTC as microseconds."""
     match literal:
         case {"Scalar": {"Datetime": [int(count), str(unit), zone]}} if zone is not None:
-            # Nanoseconds between two microseconds are unknown: no record has such a time.
+            # A time between two microseconds is not compared (UNKNOWN): no record has such a time.
             micros, rest = divmod(count * 1000, _PER_MILLISECOND[unit])
             return UNKNOWN if rest else micros
         case {"Dyn": {"Int": int(number)}}:

@@ -41,7 +41,7 @@ SETTINGS = {
     # An empty task takes 11 to 21 ms with this and 25 to 29 ms without: with TCP both sides mostly wait.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.shuffle.partitions": "8",
-    # A second attempt of a task that changes files must never run beside the first.
+    # A second attempt of a task that changes files must never run at the same time as the first.
     "spark.speculation": "false",
 }
 
@@ -50,7 +50,7 @@ SETTINGS = {
 def session(
     app_name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """A session for the length of a `with` block; `settings` win over the ones above.
+    """A session for the length of a `with` block; `settings` override SETTINGS.
 
     An existing session is used, with those of the settings that can still be changed, and is left running: it
     belongs to the code that started it.
@@ -98,7 +98,7 @@ def require_pyspark() -> None:
 
 @contextmanager
 def own_python(context: SparkContext | None) -> Iterator[None]:
-    """What is sent to an embedded Spark in the block runs on this Python, unless the user chose another.
+    """Inside the block, an embedded Spark runs new functions on this Python, unless the user chose another.
 
     On a cluster this Python may not exist, so Spark's choice stays. Spark Connect has no context.
     """

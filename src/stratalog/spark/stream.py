@@ -1,7 +1,7 @@
 """`spark.readStream.format("stratalog")`: Kafka log directories as a stream, without a broker.
 
 This module is thin: `jobs/reading` decides how far a trigger goes and what data loss is. Spark keeps one
-reader in a process beside the driver, which plans; others, in the workers, read.
+reader, which plans, in a process next to the driver; the readers in the workers read.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 class Records(NamedTuple):
     """Decoded rows of some batches of a run.
 
-    With these, all rows of the batches before `batches_end` have been returned.
+    When these rows have been returned, all rows of the batches before `batches_end` have been.
 
     `fault` says what is wrong with the last of these batches.
     """
@@ -38,7 +38,7 @@ class Records(NamedTuple):
     batches: BatchTable
     batches_end: int
     rows: RecordTable
-    is_first: bool  # in its run, so `batches` is a new table
+    is_first: bool  # the first rows of a run: `batches` is a new table
     fault: Fault | None = None
 
 

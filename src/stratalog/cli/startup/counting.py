@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CountingDisk(Disk):
-    """A disk that counts. What is read past it, as a page of a mapped file, is added with `note_read`."""
+    """A disk that counts. Reads that bypass it, such as those of mapped pages, are added with `note_read`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -68,7 +68,7 @@ def decide_identity(
 
 
 def check_unformatted(disk: DiskReader, paths: Iterable[str], identity: Identity | None) -> None:
-    """FormatRefusedError if a directory is a broker's. What an interrupted format wrote does not count."""
+    """FormatRefusedError if a directory is a broker's. Files of an interrupted format do not count."""
     for path in paths:
         meta = read_meta_properties(disk, path)
         if identity is not None:

@@ -21,7 +21,7 @@ from stratalog.records.kernels.memory import Bytes, byte_array
 
 FRAME_SIZE = 5  # a zero byte and the id
 NO_FRAME = "it does not begin with a zero byte and the id of a schema"
-_NO_FRAME, _REFUSED = -50, -51  # codes beside those of the kernel
+_NO_FRAME, _REFUSED = -50, -51  # codes in addition to the kernel's
 
 
 class FramedDecoder:

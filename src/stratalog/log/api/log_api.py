@@ -1,7 +1,7 @@
 """What people do with a log: append records, read them, follow them.
 
 A log from `open_log` (`partition_log.py`) and one of a `LogManager` (`managed_log.py`) have these methods in
-common. What is given is checked before anything is done: a wrong type is a WrongTypeError.
+common. Arguments are checked before anything is done: a wrong type is a WrongTypeError.
 """
 
 from __future__ import annotations

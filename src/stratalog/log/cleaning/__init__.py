@@ -3,7 +3,7 @@
 choice            which log is cleaned next, up to where, and why another is not
 clean             `clean_log`: the two passes
 distributed       compacts a log in parts, which a cluster may do
-erase             rewrites files without certain records: count, write, prove, swap
+erase             rewrites files without certain records: count, write, check, swap
 erase_audit       stratalog-erased.jsonl: a line for each file that lost records
 erase_filter      what is left of a run without the erased records
 erase_partition   the files of one partition that hold such records

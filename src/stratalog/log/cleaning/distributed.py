@@ -8,7 +8,7 @@ Theory of operation. The log has groups of segments, as in `clean.py`; each grou
 2. The runner finds the records whose key has a newer version, by an aggregation over all keys.
 3. A task for each group rewrites it, by the cleaner's own code, into a folder of its own inside the log's
    directory. A task that is killed or run twice leaves a folder that nobody uses.
-4. Another task reads each new file back and proves it.
+4. Another task reads each new file back and checks it.
 5. This process moves the files into the log's directory and swaps them for the old ones, group by group.
 
 Until the last step nothing of the log is changed. There is no bound on the number of keys, so one round
@@ -162,8 +162,8 @@ def clean_in_parts(
 ) -> CleanResult:
     """Compact the log once, to the end of its dirty part; the same files as those of `clean_log`.
 
-    Until all parts are proven nothing is replaced. `on_read` is called with the bytes read. UsageError if
-    there is not enough room for the new segments.
+    Nothing is replaced until all new files are checked. `on_read` is called with the bytes read. UsageError
+    if there is not enough room for the new segments.
     """
     if log.first_dirty_offset >= log.first_uncleanable_offset:
         return CleanResult(end_offset=log.first_dirty_offset, groups=())

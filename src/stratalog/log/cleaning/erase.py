@@ -1,4 +1,4 @@
-"""Rewrites files of a partition without certain records: counts, writes a new file, proves it, swaps it in.
+"""Rewrites files of a partition without certain records: counts, writes a new file, checks it, swaps it in.
 
 A segment's new files are complete and on the device as `.cleaned`, and were read back, before the old ones
 are touched. In a log `replace.py` swaps them; the old files are then deleted at once, because erased records
@@ -56,7 +56,7 @@ class What(Enum):
 
 
 BeforeSwap = Callable[[Rewritten], object]
-"""Called with the proven result for a file, before anything of the old file is deleted."""
+"""Called with the checked result for a file, before anything of the old file is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ def erase_from_segment(
     before_swap: BeforeSwap,
     swap: Callable[[LogSegment], object],
 ) -> Rewritten:
-    """Write the segment without the selected records, prove it, call `before_swap`, then `swap`."""
+    """Write the segment without the selected records, check it, call `before_swap`, then `swap`."""
     cleaned = _create(segment, disk, config, clock)
     is_proven = False
     try:

@@ -149,8 +149,8 @@ class ProducerAppendInfo:
                 raise self._out_of_order(sequence, offset, expected)
         updated = self.updated
         if producer_epoch != updated.producer_epoch:
-            # Nothing is known about the producer (its records may have been deleted): it may continue
-            # anywhere.
+            # A new epoch starts at sequence 0. But a producer of which nothing is known (its records may have
+            # been deleted) may continue anywhere.
             if sequence != 0 and updated.producer_epoch != NO_PRODUCER_EPOCH:
                 expected = f"epoch {producer_epoch} follows {updated.producer_epoch}, so it has to start at 0"
                 raise self._out_of_order(sequence, offset, expected)

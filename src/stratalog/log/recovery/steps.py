@@ -171,7 +171,7 @@ def ranges_to_keep(
 def names_in_quarantine(
     disk: DiskReader, directory: Path, steps: Iterable[Step], quarantine: Quarantine
 ) -> list[tuple[Keeping, str, tuple[str, ...]]]:
-    """The names in quarantine that the steps would get there: by step, with the live name of its file."""
+    """For each step that keeps bytes: the step, the live name of its file, and the names in quarantine."""
     can_move = disk.is_same_device(directory, quarantine.directory)
     partition = last_name(os.path.normpath(directory))
     found: list[tuple[Keeping, str, tuple[str, ...]]] = []

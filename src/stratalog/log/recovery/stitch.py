@@ -4,9 +4,9 @@ A scan knows only its own segment: a transaction that ends in it may have begun 
 one after the other, starting from a snapshot. The result is the same as replaying every batch through a
 ProducerStateManager, but a segment costs no more than its producers and transactions.
 
-Snapshots are deleted, loaded and written exactly when a broker does it, in a set that replaces the directory:
-which ones exist in the end, and which producers have expired in each, depends on that. Kafka:
-ProducerStateManager, LogSegment.recover
+Snapshots are deleted, loaded and written exactly when a broker would do it, but in a `SnapshotSet` instead of
+the directory. That order decides which snapshots exist in the end, and which producers have expired in each.
+Kafka: ProducerStateManager, LogSegment.recover
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class _Run:
         nodes: dict[str, tuple[Node, KnownTopics]],
         findings: Sequence[AuditFinding],
     ) -> AuditMap:
-        """What the page shows beside the findings. Tasks read the damaged regions again, and no others."""
+        """What the page shows in addition to the findings. Tasks read only the damaged regions again."""
         strips = tuple(
             strip_of(partition.task, partition.audited, nodes[partition.directory.path][1], self._now)
             for partition in partitions

@@ -53,7 +53,7 @@ class AuditedTopic:
 class AuditReport(Report):
     """All findings, the worst first. `audited` is what a later audit need not read again.
 
-    `map` is what the page shows beside the findings, if the audit was asked for it.
+    `map` is what the page shows in addition to the findings, if the audit was asked for it.
     """
 
     findings: tuple[AuditFinding, ...]

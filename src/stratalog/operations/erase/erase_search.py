@@ -1,4 +1,4 @@
-"""Searches log files for records to erase, a file a task: on the machines of a cluster, for example.
+"""Searches log files for records to erase, with a task for each file: on a cluster, for example.
 
 The results are handed to the search of each partition (`Matcher.known`), which reads only the files that no
 task has read.

@@ -57,8 +57,9 @@ class Erasure:
     """A request: which records to erase, from which topics or partitions, in which directories of one node.
 
     `quarantines` are other directories, in which a recovery with --quarantine has kept the bytes it cut off.
-    `engine` searches the logs of the partitions, a file a task; by default threads of this process. A dry run
-    that plans a recovery first always searches in this process, which alone knows what the recovery leaves.
+    `engine` searches the logs of the partitions, with a task for each file; by default threads of this
+    process do. A dry run that plans a recovery first always searches in this process, which alone knows what
+    the recovery leaves.
     """
 
     directories: Sequence[str]
@@ -245,8 +246,9 @@ def erase(
 ) -> ErasureReport:
     """Erase records from these topics or partitions, for good, in the log directories of a stopped node.
 
-    `keys` and `offsets` (the first and the last of a range) say which. `engine` searches the logs, a file a
-    task; by default on threads. This process makes all changes. Raises what `Erasure.run` raises.
+    `keys` and `offsets` (the first and the last of a range) say which. `engine` searches the logs, with a
+    task for each file; by default on threads. This process makes all changes. Raises what `Erasure.run`
+    raises.
     """
     erasure = Erasure(
         directories=[os.fspath(directory) for directory in directories],

@@ -124,9 +124,9 @@ def decode(
     """Write a row for each record of these v2 batches with start_offset <= offset <= last_offset.
 
     `at` is (batch, records of it that are done, position of its next record or 0), (0, 0, 0) to begin with.
-    Returns (rows written, outcome, at): with MORE `at` is where to continue, with a problem it is the bad
-    batch, and the rows written before it are good. Stops before the record that would exceed max_bytes, but
-    not before the first.
+    Returns (rows written, outcome, at). If the outcome is MORE, `at` is where to continue. If it is a
+    problem, `at` is the bad batch, and the rows written before it are good. Stops before the record that
+    would exceed max_bytes, but not before the first.
     """
     index, record, position = at
     count = 0

@@ -61,10 +61,10 @@ def index_batches(
 ) -> tuple[int, int, int, int]:
     """Write the entries for these batches; a batch's position plus `shift` is its position in the file.
 
-    An entry is due for a batch if more than `interval` bytes lie between the start of the batch that got the
-    last one and its own: so the first batch of a segment never gets one. `room` is how many entries the
+    A batch gets an entry if more than `interval` bytes lie before it, counted from the start of the batch
+    that got the last entry. So the first batch of a segment never gets one. `room` is how many entries the
     offset and the time index can still take. Returns (batches done, offset entries, time entries, outcome);
-    with a problem, the batch after those done has it.
+    if the outcome is a problem, it is about the batch after those done.
     """
     at: Any = progress[0]
     offset_count = 0
@@ -105,7 +105,7 @@ def index_batches(
 OFFSET_AT_LEAST = 0  # the first batch whose last offset is not below the target
 TIMESTAMP_AT_LEAST = 1  # the first batch whose largest timestamp is not below the target
 LAST = 2  # the last whole batch
-LARGEST_TIMESTAMP = 3  # the first of those with the largest timestamp, if it is above the target
+LARGEST_TIMESTAMP = 3  # the first batch with the largest timestamp, if that is above the target
 
 # How a search ended.
 FOUND = 0
@@ -121,8 +121,8 @@ def seek(
     """Go from header to header from data[0] on; found[0] gets the batch searched for, found[1] is scratch.
 
     data[:filled] has been read; the file ends at `end`, counted from data[0]. Bodies need not be in the
-    buffer. A search for the largest timestamp must exceed found[0]'s. Returns (how it ended, position of the
-    batch where it ended, headers seen).
+    buffer. A search for the largest timestamp looks for one above that of found[0]. Returns (how it ended,
+    position of the batch where it ended, headers seen).
     """
     position = 0
     count = 0

@@ -58,8 +58,9 @@ def recover(
 ) -> tuple[int, int]:
     """Process the good batches of data[start:end]; data[0] is byte `shift` of the file.
 
-    Returns (position of the first batch that is not processed, how it ended). With a marker it is the
-    position after it; with a wrong checksum or offset, row 0 of the table is the batch that has it.
+    Returns (position of the first batch that is not processed, how it ended). If it ended at a marker, the
+    position is the one after the marker. If it ended at a wrong checksum or offset, row 0 of the table is
+    that batch.
     """
     progress, offset_entries, time_entries = indexes
     counts, slots, producer_rows, recent, events, epochs = producers

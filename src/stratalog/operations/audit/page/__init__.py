@@ -6,7 +6,7 @@ draws itself, from a compact document inside it.
 advice    the commands to run next
 document  the report and its map as a compact document for the page
 headers   decoded headers of batches, around and inside a damaged region
-map       `AuditMap`: what the page shows beside the findings
+map       `AuditMap`: what the page shows in addition to the findings
 page      puts the page together: template, style, programs, document
 regions   a task: reads a damaged region and a little around it
 strips    a partition's segments, gaps, epochs, transactions and retention

@@ -52,7 +52,7 @@ def next_commands(findings: Iterable[AuditFinding], directories: Sequence[str]) 
     for directory in dict.fromkeys(each.directory for each in findings):
         _merge_recoveries(found, shlex.quote(directory))
     commands: list[NextCommand] = []
-    # What the indexes of a log must say is known only when the log itself is repaired.
+    # Indexes come last: their right content is known only when the log itself is repaired.
     in_order = sorted(found.values(), key=lambda each: each.command.startswith(_INDEX))
     for each in in_order[:MOST_COMMANDS]:
         start = next((start for start in (_RECOVER, _INDEX) if each.command.startswith(start)), None)

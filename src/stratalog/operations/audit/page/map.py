@@ -1,4 +1,4 @@
-"""`AuditMap`: what the page of a report shows beside the findings."""
+"""`AuditMap`: what the page of a report shows in addition to the findings."""
 
 from __future__ import annotations
 
