@@ -23,6 +23,7 @@ format         `stratalog format`
 groups         `stratalog groups`
 index          `stratalog index`
 interrupts     raises a Ctrl-C again that Python has dropped
+lazy           a group that imports a command when it is used
 ls             `stratalog ls`
 main           the group of commands; the only place that catches StratalogError
 manual         `stratalog manual`: the man page

@@ -11,43 +11,50 @@ from typing import TextIO
 
 import click
 
-from stratalog.cli.append import append
-from stratalog.cli.audit import audit
-from stratalog.cli.bench import bench
-from stratalog.cli.cat import cat
-from stratalog.cli.compact import compact
-from stratalog.cli.completion import completion
-from stratalog.cli.demo import demo
-from stratalog.cli.doctor import doctor
-from stratalog.cli.du import du
-from stratalog.cli.dump import dump
-from stratalog.cli.erase import erase
-from stratalog.cli.estimate import estimate
-from stratalog.cli.explain import explain
-from stratalog.cli.export import export
-from stratalog.cli.format import format_command
-from stratalog.cli.groups import groups
-from stratalog.cli.index import index
 from stratalog.cli.interrupts import raise_dropped_interrupts
-from stratalog.cli.ls import ls
-from stratalog.cli.manual import manual
-from stratalog.cli.offsets import offsets
+from stratalog.cli.lazy import LazyCommands
 from stratalog.cli.output import ExitCode, Output
-from stratalog.cli.quarantine import quarantine
-from stratalog.cli.recover import recover
-from stratalog.cli.retain import retain
-from stratalog.cli.sql import sql
-from stratalog.cli.transactions import transactions
-from stratalog.cli.warm import warm
 from stratalog.errors import ConfigError, DiskError, StratalogError, UsageError
 from stratalog.version import __version__
 
+COMMANDS = (
+    "append",
+    "audit",
+    "bench",
+    "cat",
+    "compact",
+    "completion",
+    "demo",
+    "doctor",
+    "du",
+    "dump",
+    "erase",
+    "estimate",
+    "explain",
+    "export",
+    "format",
+    "groups",
+    "index",
+    "ls",
+    "manual",
+    "offsets",
+    "quarantine",
+    "recover",
+    "retain",
+    "sql",
+    "transactions",
+    "warm",
+)
 # The status that a shell reports for a process ended by Ctrl-C or a closed pipe.
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyCommands,
+    modules={name: f"stratalog.cli.{name}" for name in COMMANDS},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="stratalog", message="%(prog)s %(version)s")
 def cli() -> None:
     """Read, check and write Kafka log directories, without a broker.
@@ -55,34 +62,6 @@ def cli() -> None:
     Exit status: 0 if all is well; 1 if something was found; 2 for wrong usage; 3 if the command refused or
     failed.
     """
-
-
-cli.add_command(append)
-cli.add_command(audit)
-cli.add_command(bench)
-cli.add_command(cat)
-cli.add_command(compact)
-cli.add_command(completion)
-cli.add_command(demo)
-cli.add_command(doctor)
-cli.add_command(du)
-cli.add_command(dump)
-cli.add_command(erase)
-cli.add_command(estimate)
-cli.add_command(explain)
-cli.add_command(export)
-cli.add_command(format_command)
-cli.add_command(groups)
-cli.add_command(index)
-cli.add_command(ls)
-cli.add_command(manual)
-cli.add_command(offsets)
-cli.add_command(quarantine)
-cli.add_command(recover)
-cli.add_command(retain)
-cli.add_command(sql)
-cli.add_command(transactions)
-cli.add_command(warm)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
