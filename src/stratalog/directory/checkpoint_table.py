@@ -75,7 +75,7 @@ class CheckpointRow:
     ) -> dict[TopicPartition, int]:
         """The new entries of the file: `known` are its old ones.
 
-        `others_stay` keeps those of all other logs.
+        `others_stay`: logs that are not in `logs` keep their entries.
         """
         offsets = dict(known) if others_stay else {}
         for marks in logs:

@@ -269,8 +269,8 @@ class LogHome:
                     )
                 _check_unlocked(parent)
         make_directories(self._disk, self.directory)
-        # Such a log may be opened by its other name, and one that was lone before may still be open. If it is
-        # a link in the log directory, the session has locked it.
+        # A log that has another name, by a link, may be open under it, and a log that was lone before may
+        # still be open. If it is a link in the log directory, the session has locked it.
         is_found_elsewhere = len(parents) > 1 or self._disk.exists(PurePath(self.directory, LOCK))
         if is_found_elsewhere and self._name not in session.directories[0].layout.links:
             self._locks.take_after_trial(self.directory)

@@ -136,7 +136,7 @@ class Session:
     def put_back(self, directory: LogDirectory) -> None:
         """Write the clean-shutdown file of a directory again, as the last write to it.
 
-        Its epoch is the one that it was opened with, if that still holds.
+        The epoch in it is the one that the directory was opened with, if that still holds.
         """
         others = [other for other in self.directories if other is not directory]
         directory.write_clean_shutdown(is_beside_epoch=any(other.has_epoch for other in others))
@@ -144,8 +144,8 @@ class Session:
     def put_back_all(self, content: CleanShutdown | None) -> None:
         """Write the clean-shutdown files of all directories that did not fail, at the end of a node's run.
 
-        They get this content, or the content that each had when it was opened; but no epoch if a directory
-        has failed, because its records may be gone.
+        The files get `content`; if that is None, the content that each had when its directory was opened; but
+        no epoch if a directory has failed, because its records may be gone.
         """
         all_succeeded = len(self.online) == len(self.directories)
         is_beside_epoch = content is None and any(found.has_epoch for found in self.directories)

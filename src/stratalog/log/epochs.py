@@ -187,7 +187,7 @@ class LeaderEpochFileCache:
         device.
 
         A known epoch changes only to an earlier start. Entries that the new one contradicts are removed:
-        those with its epoch or a higher one, or with its offset or a higher one.
+        those whose epoch is not lower, or whose start is not lower.
         """
         return self.assign_all([EpochEntry(epoch, start_offset)])
 

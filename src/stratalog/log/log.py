@@ -239,7 +239,7 @@ class Log:
             try:
                 self.flush()
             except LogMovedError:
-                pass  # moved in between: the log that replaced it was flushed with this set in it
+                pass  # moved in between: the log in the new place has this set, and was flushed
             except LogClosedError:
                 # Closed in between, which flushes, unless it was closed without writing.
                 if self.recovery_point <= info.last_offset:

@@ -76,7 +76,7 @@ class Decision:
     """The decision for one segment: it is deleted by `rule`, or stays because of `kept`; one of them is None.
 
     `end_offset` is where it ends. `blocked_by` is the base offset of an older segment whose timestamp keeps
-    this one for longer than its own.
+    this segment for longer than this segment's own timestamp does.
     """
 
     segment: SegmentFacts
@@ -117,8 +117,8 @@ def facts_of(segments: Iterable[TimedSegment]) -> tuple[SegmentFacts, ...]:
 def find_timestamps(segments: Sequence[SegmentReader]) -> None:
     """Read the records of segments whose time index does not have the largest timestamp.
 
-    That is the newest segment, whose index lags its records until it is closed, and one whose index is empty
-    although its first batch has a timestamp.
+    Those are the newest segment, whose index is behind its records until it is closed, and segments whose
+    index is empty although their first batch has a timestamp.
     """
     for segment in segments:
         if segment is segments[-1] or (segment.max_timestamp < 0 and _has_timestamp(segment)):

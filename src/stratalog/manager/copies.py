@@ -121,6 +121,6 @@ def _check_same(source: Log, copy: Log) -> None:
     if offset < copy.log_end_offset:
         raise UsageError(
             f"{copy.directory} differs from {source.directory} from offset {offset} on: the log was "
-            "truncated or compacted after that was copied. Truncate the copy to that offset, and fill it "
-            "again."
+            "truncated or compacted after this part was copied. Truncate the copy to that offset, and fill "
+            "it again."
         )

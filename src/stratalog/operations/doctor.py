@@ -68,8 +68,8 @@ class StrayPartition(NamedTuple):
 class DoctorReport(Report):
     """The directories of a node, and what keeps a broker from starting with them.
 
-    `starts` if a broker starts, be it without some of the directories. `strays` do not keep it from starting,
-    but it does not serve them.
+    `starts`: whether a broker starts, perhaps without some of the directories. `strays` do not keep it from
+    starting, but it does not serve them.
     """
 
     states: tuple[CheckedDirectory, ...]

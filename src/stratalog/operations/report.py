@@ -125,7 +125,7 @@ class ChangeReport(Report):
         return Status.FINDINGS if has_findings else Status.FINE
 
     def tables_with(self, *tables: Table) -> list[Table]:
-        """These tables, after those of a recovery, if there was one; else followed by the refusals of a
+        """These tables: after the tables of a recovery if there was one, otherwise before the refusals of a
         start."""
         if self.recovery is not None:
             return [*self.recovery.tables(), *tables]

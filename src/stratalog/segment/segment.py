@@ -407,9 +407,10 @@ class LogSegment:
             del _going[name]
 
     def _give_way_to_this(self, path: str) -> None:
-        """Delete a segment that waits for its deletion under this name, because this one needs the name.
+        """Delete an earlier segment that waits for deletion under the name that this segment needs.
 
-        Otherwise its readers would continue in this segment's file, and its deletion would delete that file.
+        Otherwise readers of the earlier segment would continue in this segment's file, and the deletion would
+        delete that file.
         """
         earlier = _going.get(self._disk.namespace + path)
         if earlier is not None and earlier is not self:

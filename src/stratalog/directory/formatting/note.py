@@ -53,7 +53,8 @@ def read_identity(disk: DiskReader, paths: Iterable[str]) -> Identity | None:
                 f"An earlier format was interrupted here, and another one in {first}: {FORMAT_NOTE} says "
                 "which directories each of them had. Finish them one after the other.",
             )
-        topics |= other.topics  # one has more, if a run was interrupted while it wrote them
+        # A run that was interrupted while it wrote its notes leaves more topics in some of them.
+        topics |= other.topics
     return replace(note, topics=topics)
 
 

@@ -58,7 +58,7 @@ class RowSettings:
 
     @cached_property
     def decoded(self) -> DecodedColumns:
-        """The columns of a file: those asked for, and for a decoded one also those of undecoded bytes."""
+        """The columns of a file: the requested ones, and for a decoded one also its undecoded bytes."""
         parts = [
             [made for made, _ in self._decoding(name).fields(name)] if name in DECODED else [name]
             for name in self.columns

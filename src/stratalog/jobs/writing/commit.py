@@ -185,8 +185,8 @@ class Committer:
     def _discard_stream(self) -> None:
         """Delete the files that earlier, killed runs of the stream have staged.
 
-        This write's own files stay while the lock is held: they tell other writes that a write holds it and
-        not a broker.
+        This write's own files stay while the lock is held: they show other writes that a write holds the
+        lock, and not a broker.
         """
         locks = Locks(self._directory, self._make_lock)
         try:

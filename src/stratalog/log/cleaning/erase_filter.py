@@ -127,7 +127,7 @@ def _rewritten(
         run.rows[first_row:end_row],
         verdicts,
         ~gone[first_row:end_row],
-        -1,  # no batch gets a delete horizon here; one that has one keeps it
+        -1,  # no batch gets a delete horizon here; a batch that has a horizon keeps it
         out,
         spans,
     )

@@ -43,7 +43,7 @@ class ReplacedRecords:
         self.latest_offset = latest_offset
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """As the protocol says; of a newer record it is only known that there is one."""
+        """As the protocol says; only whether there is a newer record is known, not which."""
         offsets = run.rows["offset"]
         places = np.searchsorted(self._offsets, offsets)
         is_inside = places < len(self._offsets)

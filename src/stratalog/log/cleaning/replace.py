@@ -3,7 +3,8 @@
 1. The new files, complete and on the device as `.cleaned`, become `.swap`, the highest base first: until the
    lowest one has its new name, the next start throws all of them away.
 2. The old files become `.deleted`.
-3. The new files get their final names. The next start does this too, and removes old ones in their range.
+3. The new files get their final names. After a crash the next start does this, and removes the
+   old files in the range of the new ones.
 
 The directory is synced between the steps: a file system may otherwise make a later rename durable before an
 earlier one, and a new file that is still named `.cleaned` would be thrown away although its originals are

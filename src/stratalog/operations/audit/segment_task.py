@@ -318,8 +318,8 @@ class _Look:
     def _pass_damage(self, read_into: ReadInto, part: Part, position: int) -> int:
         """Report what is not a batch, and return where the next one starts.
 
-        Missing bytes first break a checksum, then the length after it: both are one damage, which has the
-        reason of its first part.
+        If bytes are missing, a checksum is wrong, and then the length after it. The two are reported as one
+        damage, with the reason of the first.
         """
         size, stop = self._size, part.walk.stop
         start, offset = position, self._rows.last_offset + 1
