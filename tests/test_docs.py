@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from stratalog.cli import main
 from stratalog.cli.main import cli
+from tests.manager.running import fixture_copy
 from tests.records import golden
+from tests.test_readme import CONSOLE
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -117,6 +124,63 @@ def test_a_worked_example_is_what_kafka_writes(page: str, message: bytes) -> Non
     lines = [line.strip().partition("  ")[0] for line in example.splitlines() if line.startswith("    ")]
 
     assert bytes.fromhex("".join(lines)) == message
+
+
+def crashed(name: str, directory: Path) -> None:
+    """Make the directory that a page shows under this name; a real broker was killed there first."""
+    fixture_copy("killed", directory)
+    is_power_cut = name != "/srv/broker-01"
+    half = (directory / "rolled-0" / "00000000000000000000.log").read_bytes()[:100]
+    with (directory / "rolled-0" / "00000000000000000088.log").open("ab") as file:
+        file.write(bytes(4096) if is_power_cut else half)
+    if is_power_cut:
+        log = directory / "idempotent-0" / "00000000000000000040.log"
+        os.truncate(log, log.stat().st_size // 2)
+    if name == "/srv/broker-03":
+        (directory / "headers-0" / "partition.metadata").write_bytes(bytes(43))
+        (directory / "recovery-point-offset-checkpoint").write_bytes(bytes(30))
+        (directory / "lost+found").mkdir()
+
+
+def without_times(text: str) -> list[str]:
+    return [re.sub(r"in \d+\.\d s$", "in 0.1 s", line.rstrip()) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "status"),
+    [
+        ("which-crash", "/srv/broker-01", 1),
+        ("which-crash", "/srv/broker-02", 1),
+        ("recover", "/srv/broker-03", 3),
+    ],
+)
+def test_a_page_shows_what_recover_prints_of_such_a_directory(
+    page: str, name: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    ((command, wanted),) = [found for found in CONSOLE.findall(text) if name in found[0]]
+    # Tables are as wide as the paths in them, so this one is as long.
+    directory = Path(tempfile.mkdtemp(dir="/tmp", prefix="k"))
+    monkeypatch.setenv("COLUMNS", "120")
+    try:
+        directory.rmdir()
+        crashed(name, directory)
+
+        assert main.run(shlex.split(command.replace(name, str(directory)))) == status
+
+        told = capsys.readouterr()
+        printed = without_times(told.out.replace(str(directory), name))
+        assert [line for line in without_times(wanted) if line not in [*printed, "..."]] == []
+        quoted = [
+            " ".join(block.split())
+            for block in re.findall(r"^(?:    --process-crash.*\n)(?:    .*\n)*", text, re.M)
+        ]
+        assert (" ".join(told.err.split()) in quoted) == bool(told.err)
+        if status == 3:
+            (directory / "lost+found").rmdir()
+            assert main.run(shlex.split(command.replace(name, str(directory)))) == 0
+    finally:
+        shutil.rmtree(directory)
 
 
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")

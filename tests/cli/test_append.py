@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 import stratalog
 from stratalog.cli import main
+from stratalog.files.lock import DirectoryLock
+from tests.manager.running import contents, fixture_copy
+from tests.operations.test_recover_owners import as_nobody, reachable
 from tests.waiting import PATIENCE_S, until
+
+__all__ = ["reachable"]
 
 COMMAND = [sys.executable, "-m", "stratalog.cli.main", "append"]
 
@@ -93,7 +100,7 @@ def test_a_wrong_line_is_a_finding(
         (["orders-0", "-J", "-K", ":"], "-J already has keys"),
         (["orders-0", "-Z"], "give -K too"),
         (["orders-0", "-K", ""], "-K is empty"),
-        (["orders-0"], "orders-0 does not exist"),
+        (["orders-0"], "orders-0 does not exist: check the path, or create the log with --create"),
         (["orders", "--create"], "name it orders-0"),
         ([], "Missing argument"),
         (["orders-0", "nowhere.txt"], "nowhere.txt"),
@@ -147,3 +154,78 @@ def test_ctrl_c_leaves_a_log_that_was_closed_cleanly(tmp_path: Path) -> None:
     assert words.strip() == b"stratalog: stopped"
     assert (directory / ".kafka_cleanshutdown").exists()
     assert values(directory) == [b"one", b"two"]
+
+
+def test_an_empty_folder_became_a_log_without_create(
+    tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    given(stdin, b"one\n")
+
+    assert main.run(["append", str(tmp_path / "orders-0")]) == 2
+
+    assert "contains no log" in capsys.readouterr().err
+    assert list((tmp_path / "orders-0").iterdir()) == []
+
+
+def test_a_file_in_the_place_of_the_log_is_wrong_usage(
+    tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders-0").write_bytes(b"x")
+    given(stdin, b"one\n")
+
+    for options in ([], ["--create"]):
+        assert main.run(["append", str(tmp_path / "orders-0"), *options]) == 2
+        assert "orders-0 is not a directory" in capsys.readouterr().err
+    assert (tmp_path / "orders-0").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("is_in_use", [False, True])
+def test_a_broker_s_directory_is_not_changed(
+    tmp_path: Path, stdin: io.BytesIO, is_in_use: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    before = contents(data)
+    given(stdin, b"one\n")
+
+    with DirectoryLock(data) if is_in_use else nullcontext():
+        assert main.run(["append", str(data / "rolled-0")]) == 2
+        assert "append through the broker" in capsys.readouterr().err
+        assert main.run(["append", str(data)]) == 2
+        assert "This is a log directory" in capsys.readouterr().err
+
+    assert contents(data) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_log_that_this_user_may_not_write_is_refused_in_words(
+    reachable: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = reachable / "orders-0"
+    with stratalog.open_log(directory, create=True) as log:
+        log.append(b"one")
+    before = contents(directory)
+    given(stdin, b"two\n")
+
+    with as_nobody():
+        assert main.run(["append", str(directory)]) == 3
+
+    assert "Permission denied" in capsys.readouterr().err
+    assert contents(directory) == before
+
+
+def test_a_closed_pipe_and_no_terminal(tmp_path: Path) -> None:
+    command = f"printf 'one\\ntwo\\n' | COLUMNS=60 {' '.join(COMMAND)} {tmp_path / 'orders-0'} --create"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | true; echo ${{PIPESTATUS[1]}}; {command}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    status, *words = done.stdout.splitlines()
+    assert status in ("0", "141")
+    assert done.stderr == ""
+    assert words == ["2 records were appended to orders-0, which ends at offset 4."]
+    assert values(tmp_path / "orders-0") == [b"one", b"two"] * 2

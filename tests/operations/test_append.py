@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stratalog
-from stratalog.errors import LogDirLockedError, MissingPathError, UsageError
+from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.log.new_records import NewRecord
 from stratalog.operations.append import (
     Appending,
@@ -169,7 +169,7 @@ def test_many_lines_are_all_there(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_not_there_is_not_made_unasked(tmp_path: Path) -> None:
-    with pytest.raises(MissingPathError):
+    with pytest.raises(UsageError, match="does not exist: check the path, or create the log with --create"):
         Appending(directory=str(tmp_path / "orders-0")).run(io.BytesIO(b"one\n"))
 
     assert list(tmp_path.iterdir()) == []

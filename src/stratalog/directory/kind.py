@@ -251,7 +251,7 @@ class _Inside(Enum):
 def _look_into(disk: DiskReader, path: str, name: str) -> _Inside:
     entries = _entries(disk, path)
     files = [entry.name for entry in entries if entry.kind is not EntryKind.DIRECTORY]
-    is_named = _is_partition_name(name)
+    is_named = is_partition_name(name)
     if any(file in (*_BROKERS, *_SURE) for file in files):
         return _Inside.LOG_DIRECTORY
     if any(map(_is_of_a_partition, files)):
@@ -260,7 +260,7 @@ def _look_into(disk: DiskReader, path: str, name: str) -> _Inside:
     if _BROKERS[1] in folders or any(map(_is_ours, files)):
         # A lone log that was killed before its first segment has such a file too, but no folder.
         return _Inside.LOG_DIRECTORY if folders or not is_named else _Inside.PARTITION
-    for folder in [folder for folder in folders if _is_partition_name(folder)][:_MOST_LOOKED_INTO]:
+    for folder in [folder for folder in folders if is_partition_name(folder)][:_MOST_LOOKED_INTO]:
         below = _entries(disk, join_path(path, folder))
         if any(_is_of_a_partition(entry.name) for entry in below if entry.kind is not EntryKind.DIRECTORY):
             return _Inside.LOG_DIRECTORY
@@ -275,7 +275,8 @@ def _entries(disk: DiskReader, path: str) -> list[DirectoryEntry]:
     return []
 
 
-def _is_partition_name(name: str) -> bool:
+def is_partition_name(name: str) -> bool:
+    """Whether a partition's directory may have this name."""
     try:
         parse_partition_directory(name)
     except InvalidNameError:

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from stratalog.clock import Clock, system_clock
-from stratalog.directory.kind import are_brokers
+from stratalog.directory.kind import are_brokers, is_partition_name
 from stratalog.directory.open_log import open_log
 from stratalog.errors import InvalidNameError, RecordTooLargeError, UsageError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
+from stratalog.files.names import FileKind
 from stratalog.files.paths import absolute_path, last_name, parent_path
 from stratalog.limits import INT64_MAX
 from stratalog.log.api.partition_log import PartitionLog
@@ -188,9 +190,21 @@ class Appending:
 
     def _opened(self, directory: str) -> PartitionLog:
         try:
+            if not self.create and is_partition_name(last_name(directory)):  # open_log explains other names
+                self._check_log(directory)
             return open_log(directory, create=self.create, codec=self.codec, disk=self.disk, clock=self.clock)
         except InvalidNameError as error:
             raise UsageError(str(error)) from error
+
+    def _check_log(self, directory: str) -> None:
+        """UsageError unless there is a log: without --create none is begun, in an empty folder neither."""
+        status = self.disk.status(directory)
+        if status is None:
+            raise UsageError(f"{directory} does not exist: check the path, or create the log with --create.")
+        if status.kind is EntryKind.DIRECTORY and not self.disk.list_sizes(directory, FileKind.LOG.value):
+            raise UsageError(
+                f"{directory} contains no log: check the path, or create one there with --create."
+            )
 
     def _append(self, log: PartitionLog, directory: str, lines: LineInput) -> AppendReport:
         first, count, bad = log.end_offset, 0, None
