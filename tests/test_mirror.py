@@ -73,6 +73,7 @@ SCENARIOS = {
     "spark/test_docs_spark.py": "the examples of docs/spark.md",
     "spark/test_killed.py": "queries that are killed and started again",
     "spark/test_operations.py": "other operations on Spark and on threads",
+    "spark/test_operations_killed.py": "operations on a cluster whose processes are killed",
     "spark/test_recover.py": "a recovery on Spark and on threads",
     "spark/test_schemas.py": "values with the ids of their schemas, in frames, queries, exports and streams",
     "spark/test_notebook.py": "the notebook with Spark",

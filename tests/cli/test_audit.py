@@ -129,3 +129,18 @@ def test_a_page_in_an_audited_directory_is_refused(
 
     assert "inside a log directory" in capsys.readouterr().err
     assert contents(root) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "name it with --master"),
+        (["--html", "page.html"], "--html or --baseline"),
+    ],
+)
+def test_by_host_needs_a_cluster_and_has_no_page(
+    capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    assert main.run(["audit", "b1:/data", "--by-host", *options]) == 2
+
+    assert words in capsys.readouterr().err

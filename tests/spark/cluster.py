@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -33,10 +33,11 @@ spark.ui.enabled false
 
 
 class Cluster:
-    """Runs from `with` to its end. Drivers are given `master` and `environ`."""
+    """Runs from `with` to its end. Drivers are given `master` and `environ`; `hosts` are those of workers."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, hosts: tuple[str, str] = ("127.0.0.1", "127.0.0.1")) -> None:
         self._home = home
+        self._hosts = hosts
         self._stack = ExitStack()
         (home / "conf").mkdir(parents=True)
         (home / "conf" / "spark-defaults.conf").write_text(DEFAULTS)
@@ -56,11 +57,11 @@ class Cluster:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._stack = stack
-            self._start("master", "deploy.master.Master", "--port", "0")
+            self._start("master", "127.0.0.1", "deploy.master.Master", "--port", "0")
             self.master = self._wait_for("master", r"Starting Spark master at (spark://\S+)")
-            for name in ("worker-1", "worker-2"):
+            for name, host in zip(("worker-1", "worker-2"), self._hosts, strict=True):
                 more = ["--cores", "1", "--memory", "512m", "--work-dir", str(self._home / name)]
-                self._start(name, "deploy.worker.Worker", *more, self.master)
+                self._start(name, host, "deploy.worker.Worker", *more, self.master)
                 self._wait_for(name, r"(Successfully registered) with master")
             self._stack = stack.pop_all()
         return self
@@ -72,11 +73,24 @@ class Cluster:
         """How many executors each worker has started."""
         return [self._said(name).count("Asked to launch executor") for name in ("worker-1", "worker-2")]
 
-    def _start(self, name: str, role: str, *arguments: str) -> None:
+    def executor_pids(self) -> list[int]:
+        """The processes of the executors that run now; each has its folder below a worker's."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    is_ours = (entry / "cwd").readlink().is_relative_to(self._home)
+                    if is_ours and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
+                        found.append(int(entry.name))
+        return found
+
+    def _start(self, name: str, host: str, role: str, *arguments: str) -> None:
         command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.{role}"]
-        command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        command += ["--host", host, "--webui-port", "0", *arguments]
         with (self._home / f"{name}.txt").open("wb") as said:
-            process = subprocess.Popen(command, env=self.environ, stdout=said, stderr=said)
+            process = subprocess.Popen(
+                command, env=self.environ | {"SPARK_LOCAL_IP": host}, stdout=said, stderr=said
+            )
         self._stack.callback(_end, process)
 
     def _wait_for(self, name: str, pattern: str) -> str:

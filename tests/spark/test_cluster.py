@@ -14,7 +14,8 @@ from tests.spark.cluster import MASTER_VARIABLE, Cluster
 from tests.spark.killing import kill_again_and_again
 
 HERE = Path(__file__).parent
-SUBJECTS = ["source", "stream", "sink", "tables", "export", "engine", "walk", "workers", "listening"]
+SUBJECTS = ["source", "stream", "sink", "tables", "export", "engine", "workers", "listening"]
+SUBJECTS += ["audit", "recover", "compaction", "operations"]
 
 pytestmark = [
     pytest.mark.deep,

@@ -9,7 +9,8 @@ import click
 from stratalog.cli.options import FILE, Request, directory_options
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.parquet import check_targets, parquet_option, write_parquet
-from stratalog.cli.spark_options import engine_option, started_engine
+from stratalog.cli.spark_options import by_host_option, engine_option, started_engine
+from stratalog.errors import UsageError
 
 
 @click.command(short_help="Check every byte of every file; nothing is changed.")
@@ -22,6 +23,7 @@ from stratalog.cli.spark_options import engine_option, started_engine
     help="The --json report of an earlier audit: read only what is new since then.",
 )
 @engine_option
+@by_host_option
 @parquet_option("Also write the findings to this Parquet file, a row each.")
 @click.option(
     "--html",
@@ -42,6 +44,7 @@ def audit(
     is_deep: bool,
     baseline: Path | None,
     master: str | None,
+    by_host: bool,
     to: Path | None,
     html: Path | None,
 ) -> ExitCode:
@@ -56,22 +59,37 @@ def audit(
     """
     from stratalog.operations.audit.audit import AuditRequest
     from stratalog.operations.audit.baseline import Baseline
+    from stratalog.operations.audit.by_host import audit_by_host
 
-    request = Request.of(directories, config, topic_settings, now)
-    check_targets([each for each in (to, html) if each is not None], request.directories)
+    if by_host and (html is not None or baseline is not None):
+        raise UsageError(
+            "--by-host does not go with --html or --baseline: they are about the files of one host."
+        )
+    request = Request.of(directories, config, topic_settings, now, are_here=not by_host)
+    local = () if by_host else request.directories
+    check_targets([each for each in (to, html) if each is not None], local)
     before = None if baseline is None else Baseline.parse(baseline.read_text("utf-8"), str(baseline))
     with started_engine(output, "audit", master) as engine, output.progress() as on_progress:
-        asked = AuditRequest(
-            directories=request.directories,
-            names=names,
-            sources=request.sources,
-            is_deep=is_deep,
-            is_mapped=html is not None,
-            baseline=before,
-            engine=engine,
-            clock=request.clock,
-        )
-        report = asked.run(on_progress)
+        if by_host:
+            report = audit_by_host(
+                engine,
+                request.directories,
+                topics=names,
+                sources=request.sources,
+                deep=is_deep,
+                now=request.clock(),
+            )
+        else:
+            report = AuditRequest(
+                directories=request.directories,
+                names=names,
+                sources=request.sources,
+                is_deep=is_deep,
+                is_mapped=html is not None,
+                baseline=before,
+                engine=engine,
+                clock=request.clock,
+            ).run(on_progress)
     if to is not None:
         write_parquet(report.to_arrow(), to)
     if html is not None:

@@ -9,7 +9,7 @@ import click
 from stratalog.cli.options import Request, directory_options
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.parquet import check_targets, parquet_option, write_parquet
-from stratalog.cli.spark_options import engine_option, started_engine
+from stratalog.cli.spark_options import by_host_option, engine_option, started_engine
 
 _FOLDER = click.Path(exists=True, file_okay=False, writable=True)
 
@@ -55,6 +55,7 @@ def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str
     help="Where files go between the passes over a log with more keys than the offset map holds.",
 )
 @engine_option
+@by_host_option
 @parquet_option("Also write the partitions to this Parquet file, a row each.")
 @output_options
 @click.pass_obj
@@ -73,6 +74,7 @@ def estimate(
     top: int,
     work_dir: str | None,
     master: str | None,
+    by_host: bool,
     to: Path | None,
 ) -> ExitCode:
     """Estimate what compaction would free in each topic, compacted or not, and list the largest keys.
@@ -86,9 +88,10 @@ def estimate(
     from stratalog.config import ManagerConfig
     from stratalog.log.cleaning.tally import Prefix
     from stratalog.operations.estimate import Estimation
+    from stratalog.operations.estimate_by_host import estimate_by_host
 
-    request = Request.of(directories, config, topic_settings, now)
-    check_targets([] if to is None else [to], request.directories)
+    request = Request.of(directories, config, topic_settings, now, are_here=not by_host)
+    check_targets([] if to is None else [to], () if by_host else request.directories)
     has_prefix = prefix_size is not None or delimiter is not None
     with started_engine(output, "estimate", master) as engine, output.progress() as on_progress:
         asked = Estimation(
@@ -104,7 +107,10 @@ def estimate(
             engine=engine,
             clock=request.clock,
         )
-        report = asked.run(on_progress)
+        if by_host:
+            report = estimate_by_host(engine, request.directories, asked, request.clock())
+        else:
+            report = asked.run(on_progress)
     if to is not None:
         write_parquet(report.to_arrow(), to)
     return output.report(report)

@@ -167,12 +167,20 @@ class Request:
 
     @classmethod
     def of(
-        cls, directories: tuple[str, ...], config: Path | None, topic_settings: Path | None, now: int | None
+        cls,
+        directories: tuple[str, ...],
+        config: Path | None,
+        topic_settings: Path | None,
+        now: int | None,
+        *,
+        are_here: bool = True,
     ) -> Request:
+        """`are_here`: the directories are on this machine, and must exist."""
         from stratalog.directory.known_topics import TopicSources
 
         broker = BrokerFiles.of(config, directories)
-        check_directories(directories)
+        if are_here:
+            check_directories(directories)
         return cls(
             directories=broker.directories,
             server=broker.server,

@@ -153,6 +153,15 @@ engine_option = click.option(
 )
 
 
+by_host_option = click.option(
+    "--by-host",
+    "by_host",
+    is_flag=True,
+    help="With --master: each host reads its own disks, one task a host. Write HOST:DIR for a directory of "
+    "one host, or DIR for every host that has it.",
+)
+
+
 @contextmanager
 def started_engine(output: Output, name: str, master: str | None) -> Iterator[Engine | None]:
     """What `--master` says: an engine on Spark, or None for threads of this process."""

@@ -10,6 +10,7 @@ du_keys          what key prefixes take of the disk
 du_report        the report of `du`
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix
+estimate_by_host  each host estimates its own directories
 estimate_report  its report
 estimate_task    the estimate of one partition, as a task
 explain          why a segment is still there, and when it will be deleted

@@ -83,16 +83,22 @@ class TopicEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateReport(Report):
-    """All topics, by name, with notes on settings that were ignored."""
+    """All topics, by name, with notes on settings that were ignored.
+
+    `problems` say what could not be estimated at all, such as a host that is not there.
+    """
 
     topics: tuple[TopicEstimate, ...]
     now: int
     notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def is_failed(self) -> bool:
-        """Whether a partition could not be read to its end."""
-        return any(partition.error for topic in self.topics for partition in topic.partitions)
+        """Whether a partition could not be read to its end, or there is another problem."""
+        return bool(self.problems) or any(
+            partition.error for topic in self.topics for partition in topic.partitions
+        )
 
     @property
     def status(self) -> Status:
@@ -126,7 +132,7 @@ class EstimateReport(Report):
             for partition in topic.partitions:
                 if partition.error is not None:
                     found.append(f"{partition.name}: failed. {partition.error}")
-        return [*found, *self.notes]
+        return [*self.problems, *found, *self.notes]
 
     def tables(self) -> list[Table]:
         return _tables(self)
@@ -273,6 +279,7 @@ def _document(report: EstimateReport) -> dict[str, object]:
             for topic in report.topics
         ],
         "notes": list(report.notes),
+        "problems": list(report.problems),
     }
 
 

@@ -229,6 +229,14 @@ def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[st
         check_known(entries, names, directories)
 
 
+def names_in(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Those of the names that a topic or partition in the directories has."""
+    if not names:
+        return []
+    entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
+    return [name for name in names if any(is_named(entry, [name]) for entry in entries)]
+
+
 def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directories: Sequence[str]) -> None:
     """The same for partitions that were listed already."""
     for name in names:

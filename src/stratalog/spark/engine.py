@@ -15,7 +15,7 @@ import pickle
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -78,6 +78,14 @@ class SparkEngine:
             for row in rows:
                 for number, value in pickle.loads(row.outcome):
                     yield TaskOutcome(number, tasks[number], value)
+
+    def run_on_hosts(
+        self, function: TaskFunction[str, Result], *, expected: Sequence[str] = ()
+    ) -> Mapping[str, Result | StratalogError]:
+        """As `HostsEngine.run_on_hosts`. Hosts are told apart by the names that Spark has for them."""
+        from stratalog.spark.on_hosts import run_on_hosts
+
+        return run_on_hosts(self, function, expected)
 
     def clean_log(
         self,

@@ -4,6 +4,7 @@ audit              `AuditRequest`: the request, and the order of the work
 audit_report       `AuditReport`: tables, JSON, Arrow
 audited_directory  findings in a log directory itself
 baseline           what an earlier audit has read, so that it need not be read again
+by_host            each host audits its own directories; one report
 coordinated        open transactions that a coordinator knows
 deep               the records inside batches
 finding            `AuditFinding`: one row

@@ -135,7 +135,7 @@ class _Run:
         self._look_again(partitions, nodes)
         for partition in partitions:
             self._findings += partition.findings()
-        findings = tuple(sorted(self._findings, key=_order))
+        findings = tuple(sorted(self._findings, key=finding_order))
         return AuditReport(
             findings=findings,
             totals_=totals_of(len(directories), partitions, self._read_size),
@@ -376,7 +376,7 @@ def _check_topic_id(partition: PartitionState, node: Node) -> list[Spot]:
 _SEVERITIES = [*Severity]
 
 
-def _order(finding: AuditFinding) -> tuple[object, ...]:
+def finding_order(finding: AuditFinding) -> tuple[object, ...]:
     return (
         _SEVERITIES.index(finding.severity),
         finding.directory,

@@ -1,0 +1,119 @@
+"""Work for each host of a cluster: directories on disks that only one host has.
+
+A directory is written as HOST:DIR, for one host, or as DIR, for every host that has it. What belongs to a
+host that the cluster does not have, or is found on none, cannot be placed, and the report says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from stratalog.engine.engine import Result, TaskFunction
+from stratalog.errors import StratalogError, UsageError
+from stratalog.files.reading import DiskReader
+
+Report = TypeVar("Report")
+
+
+class Place(NamedTuple):
+    """A directory, on one host or on all that have it."""
+
+    host: str | None
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """HOST:DIR or DIR; DIR begins with a slash, because it is not below a directory of this process."""
+        found = re.fullmatch(r"(?:(?P<host>[^/]+):)?(?P<path>/.*)", text)
+        if found is None:
+            raise UsageError(f"{text}: with --by-host write HOST:DIR or DIR, where DIR begins with a slash.")
+        return cls(found["host"], found["path"])
+
+    def __str__(self) -> str:
+        return self.path if self.host is None else f"{self.host}:{self.path}"
+
+
+@runtime_checkable
+class HostsEngine(Protocol):
+    """An engine that can run a function once on each of its hosts."""
+
+    def run_on_hosts(
+        self, function: TaskFunction[str, Result], *, expected: Sequence[str] = ()
+    ) -> Mapping[str, Result | StratalogError]:
+        """The result by host. The function's task is the name of its host.
+
+        Waits a while for hosts that are `expected`.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport(Generic[Report]):
+    """What one host has found; `report` is None if it has none of the directories."""
+
+    host: str
+    paths: tuple[str, ...]
+    report: Report | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnHost(Generic[Report]):
+    """A function for `run_on_hosts`: `run` over the directories of a host."""
+
+    places: tuple[Place, ...]
+    run: Callable[[DiskReader, Sequence[str]], Report]
+
+    def __call__(self, disk: DiskReader, host: str) -> HostReport[Report]:
+        # A directory that was named for this host must be there; others are looked for.
+        named = [place.path for place in self.places if place.host == host]
+        others = [place.path for place in self.places if place.host is None and disk.exists(place.path)]
+        paths = tuple(dict.fromkeys(map(os.path.normpath, [*named, *others])))
+        return HostReport(host=host, paths=paths, report=self.run(disk, paths) if paths else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed(Generic[Report]):
+    """The reports of all hosts with directories, by host; and what could not be placed or done, with why."""
+
+    reports: Mapping[str, Report]
+    problems: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def run_by_host(
+    engine: object, places: Sequence[str], run: Callable[[DiskReader, Sequence[str]], Report]
+) -> Placed[Report]:
+    """Run a function over the directories of each host, on that host.
+
+    UsageError if the engine has no hosts. `run` is sent to the hosts, so it must be importable.
+    """
+    if not isinstance(engine, HostsEngine):
+        raise UsageError("--by-host needs the executors of a cluster: name it with --master.")
+    parsed = tuple(map(Place.parse, places))
+    asked = tuple(dict.fromkeys(place.host for place in parsed if place.host is not None))
+    found = engine.run_on_hosts(OnHost(places=parsed, run=run), expected=asked)
+    reports: dict[str, Report] = {}
+    problems: list[tuple[str, str]] = []
+    notes: list[str] = []
+    reached: set[str] = set()
+    for host in sorted(found):
+        outcome = found[host]
+        if isinstance(outcome, StratalogError):
+            problems.append((f"{host}:", str(outcome)))
+            continue
+        reached |= {str(place) for place in parsed if place.path in outcome.paths and place.host is None}
+        if outcome.report is None:
+            notes.append(f"{host} has none of these directories.")
+        else:
+            reports[host] = outcome.report
+    hosts = ", ".join(sorted(found)) or "none"
+    for place in parsed:
+        if place.host is not None and place.host not in found:
+            problems.append((str(place), f"No executor runs on this host. The hosts are: {hosts}."))
+        elif place.host is None and str(place) not in reached:
+            problems.append((str(place), f"No host has this directory. The hosts are: {hosts}."))
+    return Placed(reports=reports, problems=tuple(problems), notes=tuple(notes))

@@ -1,0 +1,66 @@
+"""An estimate of disks that only their own hosts have: each host estimates its own, as one broker.
+
+In the combined report a topic is named HOST:TOPIC and a directory HOST:DIR: each host has its own replicas,
+and compaction frees each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stratalog.engine.hosts import run_by_host
+from stratalog.files.reading import DiskReader
+from stratalog.operations.estimate import Estimation
+from stratalog.operations.estimate_report import EstimateReport, TopicEstimate
+from stratalog.operations.looking import names_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostEstimate:
+    """What each host is asked to do with its directories; `asked` has the settings, and no directory."""
+
+    asked: Estimation
+    now: int
+
+    def __call__(self, disk: DiskReader, paths: Sequence[str]) -> EstimateReport:
+        # A topic may be on some hosts only.
+        names = names_in(disk, paths, self.asked.names)
+        if self.asked.names and not names:
+            return EstimateReport(topics=(), now=self.now)
+        asked = replace(self.asked, directories=paths, names=names, disk=disk, clock=lambda: self.now)
+        return asked.run()
+
+
+def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, now: int) -> EstimateReport:
+    """Estimate directories, each on its host: HOST:DIR, or DIR for every host that has it.
+
+    What cannot be placed, and a host that fails, is a problem of the report. UsageError if the engine has no
+    hosts.
+    """
+    # The disk and the clock of this process stay here.
+    sent = HostEstimate(asked=replace(asked, engine=None, disk=DiskReader(), clock=_no_clock), now=now)
+    placed = run_by_host(engine, places, sent)
+    return EstimateReport(
+        topics=tuple(
+            _on_host(topic, host) for host, report in placed.reports.items() for topic in report.topics
+        ),
+        now=now,
+        notes=(
+            *(f"{host}: {note}" for host, report in placed.reports.items() for note in report.notes),
+            *placed.notes,
+        ),
+        problems=tuple(f"{where} {words}" for where, words in placed.problems),
+    )
+
+
+def _no_clock() -> int:
+    """Each host is given the time of the driver instead."""
+    raise AssertionError("a host uses the driver's time")
+
+
+def _on_host(topic: TopicEstimate, host: str) -> TopicEstimate:
+    partitions = tuple(
+        replace(partition, directory=f"{host}:{partition.directory}") for partition in topic.partitions
+    )
+    return replace(topic, topic=f"{host}:{topic.topic}", partitions=partitions)

@@ -1,0 +1,77 @@
+"""Each host of a cluster reads its own disks: two workers, told apart by their names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from socket import gethostname
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stratalog.files.reading import DiskReader
+from stratalog.spark.engine import SparkEngine
+from stratalog.spark.on_hosts import host_in
+from tests.manager.running import fixture_copy
+from tests.operations.audit.planting import DAMAGES
+from tests.spark.cluster import MASTER_VARIABLE, Cluster
+
+
+def host_and_process(_: DiskReader, host: str) -> tuple[str, int]:
+    return host, os.getpid()
+
+
+@pytest.mark.skipif(MASTER_VARIABLE in os.environ, reason="an embedded Spark has one host")
+def test_a_function_runs_once_on_a_host_of_several_cores(spark: SparkSession) -> None:
+    found = SparkEngine(spark).run_on_hosts(host_and_process)
+
+    ((name, result),) = found.items()
+    assert isinstance(result, tuple)
+    assert result[0] == name
+    assert result[1] != os.getpid()
+
+
+def test_the_host_is_the_one_in_the_command_line_of_an_executor() -> None:
+    command = "org.apache.spark.executor.CoarseGrainedExecutorBackend --executor-id 0 --hostname b1 --cores 2"
+
+    assert host_in(command) == "b1"
+    assert host_in("org.apache.spark.deploy.SparkSubmit pyspark-shell") == host_in(None) == gethostname()
+
+
+@pytest.mark.deep
+def test_two_workers_each_audit_and_estimate_a_directory_of_their_own(tmp_path: Path) -> None:
+    first, second = fixture_copy("clean", tmp_path / "first"), fixture_copy("clean", tmp_path / "second")
+    DAMAGES[0].plant(first)
+    DAMAGES[1].plant(second)
+    places = [f"127.0.0.1:{first}", f"127.0.0.2:{second}", f"127.0.0.3:{first}"]
+
+    with Cluster(tmp_path / "cluster", hosts=("127.0.0.1", "127.0.0.2")) as cluster:
+        audit, estimate = (
+            subprocess.run(
+                [
+                    *(sys.executable, "-c", "from stratalog.cli.main import main; main()"),
+                    *(command, *places, "--by-host", "--master", cluster.master, "--json"),
+                ],
+                env=cluster.environ,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            for command in ("audit", "estimate")
+        )
+
+    assert audit.returncode == 3, audit.stderr
+    findings = json.loads(audit.stdout)["findings"]
+    kinds = {(each["directory"], each["kind"]) for each in findings}
+    assert (f"127.0.0.1:{first}", DAMAGES[0].kind) in kinds
+    assert (f"127.0.0.2:{second}", DAMAGES[1].kind) in kinds
+    assert (f"127.0.0.3:{first}", "unreadable") in kinds
+    (unplaced,) = [each for each in findings if each["kind"] == "unreadable"]
+    assert unplaced["words"] == "No executor runs on this host. The hosts are: 127.0.0.1, 127.0.0.2."
+    assert estimate.returncode == 3, estimate.stderr
+    topics = {topic["topic"] for topic in json.loads(estimate.stdout)["topics"]}
+    assert {"127.0.0.1:rolled", "127.0.0.2:rolled"} <= topics
