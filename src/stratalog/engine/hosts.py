@@ -16,7 +16,7 @@ from stratalog.engine.engine import Result, TaskFunction
 from stratalog.errors import StratalogError, UsageError
 from stratalog.files.reading import DiskReader
 
-Report = TypeVar("Report")
+OfHost = TypeVar("OfHost")
 
 
 class Place(NamedTuple):
@@ -52,22 +52,22 @@ class HostsEngine(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostReport(Generic[Report]):
+class HostReport(Generic[OfHost]):
     """What one host has found; `report` is None if it has none of the directories."""
 
     host: str
     paths: tuple[str, ...]
-    report: Report | None
+    report: OfHost | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnHost(Generic[Report]):
+class OnHost(Generic[OfHost]):
     """A function for `run_on_hosts`: `run` over the directories of a host."""
 
     places: tuple[Place, ...]
-    run: Callable[[DiskReader, Sequence[str]], Report]
+    run: Callable[[DiskReader, Sequence[str]], OfHost]
 
-    def __call__(self, disk: DiskReader, host: str) -> HostReport[Report]:
+    def __call__(self, disk: DiskReader, host: str) -> HostReport[OfHost]:
         # A directory that was named for this host must be there; others are looked for.
         named = [place.path for place in self.places if place.host == host]
         others = [place.path for place in self.places if place.host is None and disk.exists(place.path)]
@@ -76,17 +76,17 @@ class OnHost(Generic[Report]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed(Generic[Report]):
+class Placed(Generic[OfHost]):
     """The reports of all hosts with directories, by host; and what could not be placed or done, with why."""
 
-    reports: Mapping[str, Report]
+    reports: Mapping[str, OfHost]
     problems: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
 
 def run_by_host(
-    engine: object, places: Sequence[str], run: Callable[[DiskReader, Sequence[str]], Report]
-) -> Placed[Report]:
+    engine: object, places: Sequence[str], run: Callable[[DiskReader, Sequence[str]], OfHost]
+) -> Placed[OfHost]:
     """Run a function over the directories of each host, on that host.
 
     UsageError if the engine has no hosts. `run` is sent to the hosts, so it must be importable.
@@ -96,7 +96,7 @@ def run_by_host(
     parsed = tuple(map(Place.parse, places))
     asked = tuple(dict.fromkeys(place.host for place in parsed if place.host is not None))
     found = engine.run_on_hosts(OnHost(places=parsed, run=run), expected=asked)
-    reports: dict[str, Report] = {}
+    reports: dict[str, OfHost] = {}
     problems: list[tuple[str, str]] = []
     notes: list[str] = []
     reached: set[str] = set()
