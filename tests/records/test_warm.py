@@ -36,6 +36,7 @@ for rows in (table, table.slice(1), table.drop_columns(["key", "headers"])):
         data = b"".join(build_batches(rows, BatchOptions(codec=codec)))
         list(read_columns(data, columns=ALL_COLUMNS))
         list(read_columns(memoryview(data), columns=["offset"]))
+        list(read_columns(data, columns=["key", "value", "offset"], start_offset=1, end_offset=2))
         [list(batch) for batch in read_batches(bytearray(data))]
 
 import numpy as np

@@ -10,10 +10,13 @@ from stratalog.records.batch import TimestampType, set_max_timestamp
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import Codec
+from stratalog.records.few import MOST_RECORDS
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import offset_map
 from stratalog.records.kernels.hash import choose_partitions, hash_keys
+from stratalog.records.kernels.walk import ascend, choose
 from stratalog.records.reader import read_batches
+from stratalog.records.walk import new_table
 
 # A v1 message that wraps one v1 message, gzip: the smallest input for the code of old message sets.
 OLD_SET = bytes.fromhex(
@@ -24,7 +27,9 @@ OLD_SET = bytes.fromhex(
 
 def warm() -> None:
     """Compile or load all kernels; seconds the first time, a fraction of one when they are cached."""
-    records = [Record(0, 1, b"key", b"value", (("header", b"value"),)), Record(1, 2)]
+    # More than a few, which are encoded without a kernel.
+    records = [Record(offset, 2) for offset in range(MOST_RECORDS)]
+    records.append(Record(MOST_RECORDS, 1, b"key", b"value", (("header", b"value"),)))
     reader = ColumnReader(columns=ALL_COLUMNS)
     for codec in Codec:
         batch = bytearray(build_batch(records, BatchOptions(codec=codec)))
@@ -47,6 +52,9 @@ def warm() -> None:
     offset_map.move_entries(slots, np.zeros(6, np.uint64))
     offset_map.stored_offsets(slots, np.zeros(1, np.int64))
     offset_map.mark_stored(rows, np.zeros(1, np.int64), True, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
+    batches = new_table(1)
+    choose(batches, 0, 0, False, np.zeros(1, np.bool_))
+    ascend(batches, 0)
     choose_partitions(
         np.zeros(8, np.uint8), np.zeros(2, np.int32), np.ones(1, np.bool_), 1, np.zeros(1, np.int32)
     )
