@@ -19,8 +19,9 @@ SMOKE_SCALE = 0.01
 class Rounds:
     """One benchmark's run; `end` prints the figures and exits 1 if one is below its floor."""
 
-    def __init__(self, question: str) -> None:
-        parser = argparse.ArgumentParser(description=question)
+    def __init__(self, question: str, parser: argparse.ArgumentParser | None = None) -> None:
+        """`parser` may have options of the benchmark itself, which are in `options` then."""
+        parser = parser or argparse.ArgumentParser(description=question)
         parser.add_argument(
             "--smoke", action="store_true", help="a hundredth of the data: does it run at all"
         )
@@ -29,7 +30,7 @@ class Rounds:
             "--alone", action="store_true", help="without the rivals: our seconds, no figures"
         )
         parser.add_argument("--scale", type=float, default=1.0, help="a part of the data (default 1.0)")
-        options = parser.parse_args()
+        self.options = options = parser.parse_args()
         self.scale = SMOKE_SCALE if options.smoke else options.scale
         self._smoke = options.smoke
         self._alone = options.alone

@@ -69,6 +69,7 @@ SCENARIOS = {
     "spark/test_cluster.py": "reading, writing and streaming on a standalone cluster",
     "spark/test_connect.py": "the source and the sink under Spark Connect",
     "spark/test_demo.py": "`stratalog demo` in a process of its own",
+    "spark/test_docs_scale.py": "the commands of docs/scale.md on a standalone cluster",
     "spark/test_docs_schemas.py": "the examples of docs/schemas.md",
     "spark/test_docs_spark.py": "the examples of docs/spark.md",
     "spark/test_killed.py": "queries that are killed and started again",

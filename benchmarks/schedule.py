@@ -1,0 +1,260 @@
+"""Does a simulator of Spark's schedule say how long an audit takes on more data, more cores, a cluster?
+
+It is fitted to audits of 1 and 2 GB on one core, to audits of almost no bytes on each Spark, which have only
+fixed costs, and to an audit on one and two threads. It then predicts what it was not fitted to: 4 and 8 GB on
+one core, two cores and a standalone cluster of two workers, cached and not. Each is measured five times in
+new processes. A figure is 1 minus the prediction's error relative to the median: 0.85 is an error of 15 %.
+
+--petabyte prints what the simulator says about 1 PB on 1,000 disks, with the costs of an earlier run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from benchmarks.audit import seconds_of_audit
+from benchmarks.load_unclean import warm
+from benchmarks.rounds import Rounds
+from benchmarks.schedule_model import Costs, Fleet, Unit, simulate
+from benchmarks.schedule_petabyte import petabyte
+from benchmarks.schedule_runs import (
+    MANY_PARTITIONS,
+    PARTITIONS_IN_A_DIRECTORY,
+    ROOT,
+    Data,
+    Target,
+    build,
+    disk_rate,
+    forget,
+    measure,
+    medians,
+    per_pack_costs,
+)
+from tests.spark.cluster import Cluster
+
+FLOOR = 0.85
+TURNS = 5
+FITTED_GB, CHECKED_GB, COLD_GB = (1, 2), (4, 8), 4
+SEGMENTS_IN_A_PARTITION = 2
+COSTS_FILE = ROOT / "docs" / "benchmarks" / "schedule-costs.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What was fitted: the costs on each Spark by its name, and what is the same on all of them."""
+
+    costs: dict[str, Costs]
+    cold_rate: float
+    disk_rate: float
+    crowding: float
+    result_size: float  # the pickled result of one unit
+
+
+def stages(data_size: int, directories_count: int) -> list[list[Unit]]:
+    """The units of an audit: it lists each partition, then reads each segment."""
+    partitions = directories_count * PARTITIONS_IN_A_DIRECTORY
+    segments = partitions * SEGMENTS_IN_A_PARTITION
+    return [[Unit(0)] * partitions, [Unit(data_size * directories_count // segments)] * segments]
+
+
+def predict(fit: Fit, target: Target, data_size: int, directories_count: int, *, cached: bool) -> float:
+    """The seconds of one run, with the start of its session."""
+    costs = fit.costs[target.name]
+    fleet = Fleet(
+        cores=target.cores,
+        cores_per_host=target.cores,  # all of them are on this machine
+        crowding=fit.crowding if target.cores > 1 else 1.0,
+        disk_rate=math.inf if cached else fit.disk_rate,
+    )
+    if not cached:
+        costs = replace(costs, core_rate=fit.cold_rate)
+    return simulate(stages(data_size, directories_count), fleet, costs).seconds
+
+
+def fixed_costs(probe: dict[str, float], one_core: dict[str, float]) -> Costs:
+    """What an audit costs apart from its bytes, from the medians of a probe.
+
+    Costs of a pack come from the probe on one core, where packs run one after the other.
+    """
+    by_pack = per_pack_costs(one_core)
+    task_s, carried_s = by_pack["task_s"], by_pack["carried_s"]
+    more = (MANY_PARTITIONS - 1) * SEGMENTS_IN_A_PARTITION  # units beyond those of the tiny audit
+    inside = probe["many_s"] - probe["many_driver_s"] - probe["tiny_s"] + probe["tiny_driver_s"]
+    return Costs(
+        core_rate=math.inf,
+        session_s=probe["session_s"],
+        worker_s=max(0.0, probe["first_s"] - probe["tiny_s"]),
+        job_s=max(0.0, (probe["tiny_s"] - probe["tiny_driver_s"]) / 2 - task_s),
+        task_s=task_s,
+        carried_s=carried_s,
+        unit_s=max(0.0, inside / more),
+        driver_unit_s=max(0.0, (probe["many_driver_s"] - probe["tiny_driver_s"]) / more),
+    )
+
+
+def rate(small_s: float, large_s: float, small: int, large: int) -> float:
+    """The bytes a second by which the larger run takes longer; it may not be faster than 100 GB/s."""
+    return (large - small) / max(large_s - small_s, (large - small) / 100e9)
+
+
+class Runs:
+    """Measures on all targets, and keeps what was measured."""
+
+    def __init__(self, data: Data, turns: int) -> None:
+        self.data, self._turns = data, turns
+
+    def probe(self, target: Target) -> dict[str, float]:
+        paths = [self.data.tiny, self.data.many]
+        return medians([measure(target, "probe", paths, before=lambda: None) for _ in range(self._turns)])
+
+    def audit(self, target: Target, gigabytes: int, *, cached: bool = True) -> dict[str, float]:
+        paths = self.data.directories[:gigabytes]
+
+        def before() -> None:
+            if cached:
+                warm(self.data.logs(gigabytes))
+            else:
+                forget(self.data)
+
+        found = medians([measure(target, "audit", paths, before=before) for _ in range(self._turns)])
+        words = "" if cached else ", not cached"
+        print(
+            f"{gigabytes} x {self.data.size / 1e9:.2f} GB on {target.name}{words}: "
+            f"{found['seconds']:.2f} s after {found['session_s']:.2f} s for the session",
+            flush=True,
+        )
+        return found
+
+    def of_threads(self, threads: int) -> float:
+        warm(self.data.logs(1))
+        seconds_of_audit(self.data.directories[0], threads)  # loads the kernels
+        return median(seconds_of_audit(self.data.directories[0], threads) for _ in range(self._turns))
+
+
+def fit_costs(runs: Runs, targets: Sequence[Target]) -> Fit:
+    """Everything that is measured here is what the simulator knows; the checked runs come after it."""
+    one_core, data = targets[0], runs.data
+    probes = {target.name: runs.probe(target) for target in targets}
+    fixed = {name: fixed_costs(probe, probes[one_core.name]) for name, probe in probes.items()}
+    small, large = FITTED_GB
+    cached = [runs.audit(one_core, count) for count in FITTED_GB]
+    cold = [runs.audit(one_core, count, cached=False) for count in FITTED_GB]
+    seconds = [found["seconds"] for found in cached]
+    costs = replace(
+        fixed[one_core.name],
+        core_rate=rate(*_without_units(fixed[one_core.name], seconds), small * data.size, large * data.size),
+    )
+    # What is left of the smaller run is done once, and for every operation on every Spark.
+    known = simulate(stages(data.size, small), Fleet(cores=1), replace(costs, session_s=0.0))
+    operation_s = seconds[0] - known.seconds
+    cold_s = _without_units(fixed[one_core.name], [found["seconds"] for found in cold])
+    threads_s = [runs.of_threads(count) for count in (1, 2)]
+    units = sum(map(len, stages(data.size, small)))
+    return Fit(
+        costs={
+            name: replace(each, core_rate=costs.core_rate, operation_s=operation_s)
+            for name, each in fixed.items()
+        },
+        cold_rate=rate(*cold_s, small * data.size, large * data.size),
+        disk_rate=median(disk_rate(data, readers=2) for _ in range(3)),
+        crowding=max(1.0, 2 * threads_s[1] / threads_s[0]),
+        result_size=cached[0]["result_size"] / units,
+    )
+
+
+def _without_units(fixed: Costs, seconds: Sequence[float]) -> list[float]:
+    """The runs without what their units cost apart from their bytes."""
+    counts = [sum(map(len, stages(1, count))) for count in FITTED_GB]
+    each = fixed.unit_s + fixed.driver_unit_s
+    return [found - each * count for found, count in zip(seconds, counts, strict=True)]
+
+
+@contextmanager
+def started(work: Path) -> Iterator[list[Target]]:
+    """One core, two cores, and a standalone cluster of a master and two workers with a core each."""
+    environ = dict(os.environ)
+    with Cluster(work / "cluster") as cluster:
+        yield [
+            Target(name="one_core", master="local[1]", environ=environ, cores=1),
+            Target(name="two_cores", master="local[2]", environ=environ, cores=2),
+            Target(name="cluster", master=cluster.master, environ=cluster.environ, cores=2),
+        ]
+
+
+def check(rounds: Rounds, runs: Runs, fit: Fit, targets: Sequence[Target]) -> None:
+    """Predict each run before it is measured."""
+    wanted = [(target, count, True) for target in targets for count in CHECKED_GB]
+    wanted += [(target, COLD_GB, False) for target in targets[:2]]
+    for target, count, cached in wanted:
+        predicted = predict(fit, target, runs.data.size, count, cached=cached)
+        found = runs.audit(target, count, cached=cached)
+        measured = found["session_s"] + found["seconds"]
+        figure = f"audit_{count}gb_{target.name}{'' if cached else '_cold'}"
+        print(f"{figure}: predicted {predicted:.2f} s, measured {measured:.2f} s", flush=True)
+        rounds.state(figure, max(0.0, 1 - abs(predicted / measured - 1)), FLOOR)
+
+
+def write_costs(path: Path, fit: Fit) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(asdict(fit), indent=1) + "\n", "utf-8")
+
+
+def read_costs(path: Path) -> Fit:
+    found = json.loads(path.read_text("utf-8"))
+    return Fit(**{**found, "costs": {name: Costs(**each) for name, each in found["costs"].items()}})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--petabyte", action="store_true", help="1 PB on 1,000 disks, from earlier costs")
+    parser.add_argument(
+        "--costs", type=Path, default=COSTS_FILE, help="where a run keeps the costs that it fitted"
+    )
+    rounds = Rounds(__doc__ or "", parser)
+    options = rounds.options
+    if options.petabyte:
+        if not options.costs.exists():
+            sys.exit(f"{options.costs} is missing: run `python -m benchmarks.schedule` on a quiet machine.")
+        fit = read_costs(options.costs)
+        petabyte(fit.costs["cluster"], fit.crowding, fit.result_size)
+        return
+    work = Path(tempfile.mkdtemp(prefix="stratalog-schedule-"))
+    try:
+        with started(work) as targets:
+            runs = Runs(build(work, rounds.scale), 1 if options.smoke else TURNS)
+            fit = fit_costs(runs, targets)
+            print_fit(fit)
+            check(rounds, runs, fit, targets)
+    finally:
+        shutil.rmtree(work)
+    if not options.smoke or options.costs != COSTS_FILE:
+        write_costs(options.costs, fit)
+    rounds.end()
+
+
+def print_fit(fit: Fit) -> None:
+    for name, costs in fit.costs.items():
+        words = ", ".join(f"{field} {value:.4g}" for field, value in asdict(costs).items())
+        print(f"costs on {name}: {words}")
+    print(
+        f"not cached: {fit.cold_rate / 1e6:,.0f} MB/s on a core, {fit.disk_rate / 1e6:,.0f} MB/s of disk; "
+        f"crowding {fit.crowding:.2f}; {fit.result_size:,.0f} bytes of result for a unit",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
