@@ -18,8 +18,8 @@ COUNTS ?= ci
 # disk half of the time, and the unit tests have the cores then.
 PARTS ?= $(or $(shell awk '/^MemTotal:/ { print ($$2 > 10000000 ? 4 : 3) }' /proc/meminfo 2>/dev/null),3)
 AT_ONCE := --no-print-directory --keep-going -j $(PARTS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
-# Spark gives a Python process of its own ten seconds to start, without a setting for it. So its tests come first
-# where the cores are short, and the others take what is left.
+# Spark gives a Python process of its own ten seconds to start, without a setting for it, and brokers have limits
+# too. So tests that start neither take what those leave of the cores.
 LATER := nice -n 5
 # The files of tests that start no JVM lie in memory, if there is room: they are small, and most of the time
 # would go into fsync.
@@ -87,7 +87,7 @@ coverage: set-up  ## How much of the source the quick tests run, kernels as plai
 
 .PHONY: test-kafka
 test-kafka: kernels  ## Against a real Kafka from Maven Central
-	STRATALOG_PROFILE=$(COUNTS) $(LATER) $(PYTEST) -n $(WORKERS) $(BY_FILE) tests/kafka
+	STRATALOG_PROFILE=$(COUNTS) $(PYTEST) -n $(WORKERS) $(BY_FILE) tests/kafka
 
 .PHONY: test-spark
 test-spark: kernels  ## On embedded Spark

@@ -21,6 +21,7 @@ NAME_CLEAN_SHUTDOWN_FILES = {
     "directory/clean_shutdown.py",  # reads it
     "directory/kind.py",  # a sign of a log directory
     "directory/log_directory.py",  # says that it is missing
+    "directory/startup_refusals.py",  # what a broker does where it is a folder
     "directory/work_dir.py",  # it never waits in a work directory
 }
 # These take a lock by `Locks`.

@@ -56,6 +56,7 @@ class Book:
     superseded: set[int] = field(default_factory=set)  # by records that were then truncated
     sent: dict[int, list[Sent]] = field(default_factory=dict)  # by producer, the last one last
     is_created: bool = False
+    has_gap: bool = False  # a batch was truncated inside: the log goes on at that offset, without the batch
 
     # Calls
 
@@ -84,6 +85,7 @@ class Book:
         """Begin a truncation, which removes whole batches. The removed ones may be there until it ends."""
         self.leaving = [batch for batch in self.batches if batch.last_offset >= offset]
         self.batches = self.batches[: len(self.batches) - len(self.leaving)]
+        self.has_gap |= any(batch.first_offset < offset for batch in self.leaving)
         leaving = {record.key for batch in self.leaving for record in batch.records}
         self.superseded = {found for found in self.superseded if found < offset}
         self.superseded |= {

@@ -31,9 +31,10 @@ def test_nothing_is_found_in_what_a_life_leaves(life_of: type[NodeLife], chunk: 
         with life.opened(life.disk, shut_down=True):
             pass
 
-        # A replica is sent records with gaps between them, as by a leader that has lost some.
-        expected = {"lost-offsets"} if life_of is ReplicaLife else set()
-        found = [each for each in found_in(life) if each[0] not in expected]
+        # A replica is sent records with gaps between them, as by a leader that has lost some. A log that was
+        # truncated inside a batch has a gap too, in Kafka as well.
+        gaps = {str(key) for key, book in life.books.items() if book.has_gap or life_of is ReplicaLife}
+        found = [each for each in found_in(life) if each[0] != "lost-offsets" or each[1] not in gaps]
         assert found == [], f"{life_of.__name__} {life.seed}"
 
 
