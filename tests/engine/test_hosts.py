@@ -55,6 +55,15 @@ def test_each_host_looks_at_its_own_and_at_what_all_have(tmp_path: Path) -> None
     assert engine.expected == ("a", "b")
 
 
+def test_a_directory_with_a_slash_at_its_end_was_said_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+
+    placed = run_by_host(Hosts("a"), [f"{tmp_path}/one/"], listed)
+
+    assert [*placed.reports] == ["a"]
+    assert placed.problems == ()
+
+
 def test_what_cannot_be_placed_is_said_and_the_others_are_looked_at(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
 

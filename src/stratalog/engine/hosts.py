@@ -105,7 +105,11 @@ def run_by_host(
         if isinstance(outcome, StratalogError):
             problems.append((f"{host}:", str(outcome)))
             continue
-        reached |= {str(place) for place in parsed if place.path in outcome.paths and place.host is None}
+        reached |= {
+            str(place)
+            for place in parsed
+            if place.host is None and os.path.normpath(place.path) in outcome.paths
+        }
         if outcome.report is None:
             notes.append(f"{host} has none of these directories.")
         else:

@@ -382,7 +382,8 @@ class LogManager:
 
         The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
         flushing it after the swap raises a LogMovedError. A move of the same log by another thread is waited
-        for; if it goes to another directory, it ends with a LogDeletedError.
+        for; if it goes to another directory, it ends with a LogDeletedError. UsageError if the log is there
+        already.
         """
         key = TopicPartition.of(topic_partition)
         self._life.check_opener()

@@ -116,6 +116,8 @@ def _build_few(records: Sequence[Record], options: BatchOptions) -> bytes | None
     largest = max([record.timestamp for record in records]) if len(records) > 1 else timestamp
     section = encode_few(records, base_offset, base_timestamp)
     size = RECORD_BATCH_OVERHEAD + len(section)
+    if size > INT32_MAX:
+        return None
     header = _header(options, base_offset, last_offset, base_timestamp, largest, len(records), size)
     if options.codec is not _PLAIN:
         return _close(header, byte_array(bytearray(RECORD_BATCH_OVERHEAD) + section), options.level)

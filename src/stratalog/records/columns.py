@@ -18,11 +18,6 @@ from stratalog.records.rows import RowMemory, RowReader
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 ALL_COLUMNS = tuple(TYPES)
 
-# Spark handles batches of 4,000 to 32,000 rows and 1 to 8 MB about equally fast. A run of records of 64 bytes
-# or more fits in, so most runs become one Arrow batch.
-DEFAULT_MAX_ROWS = 16384
-DEFAULT_MAX_BYTES = 4 << 20
-
 
 def arrow_schema(columns: Sequence[str] = KAFKA_COLUMNS) -> pa.Schema:
     """The Arrow schema of these columns; an unknown name is a UsageError that lists the known ones."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stratalog.files.names import TopicPartition
 from stratalog.log.api.consumer_records import ConsumerReader, ConsumerRecord
+from stratalog.records.batch import write_crc
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.rows import RowMemory
 from stratalog.records.utf8 import decode_text
@@ -101,6 +102,20 @@ def test_more_records_than_one_chunk_holds_are_those_that_aiokafka_reads() -> No
         (each.offset, each.timestamp, each.timestamp_type, each.key, each.value) for each in ours
     ] == theirs
     assert [each.leader_epoch for each in ours] == [offset // 1500 for offset in range(6000)]
+
+
+def test_the_size_of_a_null_was_any_negative_number() -> None:
+    batch = bytearray(build_batch([Record(0, 0, None, b""), Record(1, 0, None, b"x")]))
+    at = 61 + 4  # after the first record's length, attributes, time and offset
+    assert batch[at : at + 2] == b"\x01\x00"  # null, and no bytes
+    batch[at : at + 2] = b"\x03\x05"  # -2 and -3
+    write_crc(batch, 0, len(batch))
+
+    found = consumed(bytes(batch))
+
+    assert [(each.key, each.value) for each in found] == [(None, None), (None, b"x")]
+    assert [each.serialized_key_size for each in found] == [-1, -1]
+    assert [each.serialized_value_size for each in found] == [-1, 1]
 
 
 def test_control_records_are_left_out() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from stratalog.log.cleaning.distributed import (
     clean_in_parts,
 )
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.transactions import OpenData
+from stratalog.log.cleaning.transactions import OpenData, SegmentData
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
 from tests import profile
@@ -136,6 +137,60 @@ def log(tmp_path: Path) -> tuple[Path, DirtyHistory]:
     (tmp_path / "dirty-0").mkdir()
     dirty_log(tmp_path / "dirty-0", history, T0)
     return tmp_path / "dirty-0", history
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_worker_without_the_transaction_indexes_kept_aborted_records(tmp_path: Path, seed: int) -> None:
+    history = DirtyHistory(seed)
+    (tmp_path / "dirty-0").mkdir()
+    dirty_log(tmp_path / "dirty-0", history, T0)
+    other = Path(shutil.copytree(tmp_path / "dirty-0", tmp_path / "other" / "dirty-0"))
+    assert any(each.stat().st_size for each in other.glob("*.txnindex"))
+
+    class WithoutIndexes(PartsHere):
+        """Tasks on a machine that has all files but the transaction indexes."""
+
+        def read_keys(self, plan: CleaningPlan) -> list[SegmentData]:
+            with hidden(Path(plan.directory)):
+                return super().read_keys(plan)
+
+        def rewrite(self, plan: CleaningPlan, before: Sequence[OpenData]) -> list[RewrittenGroup]:
+            with hidden(Path(plan.directory)):
+                return super().rewrite(plan, before)
+
+    for each, runner in ((tmp_path / "dirty-0", PartsHere()), (other, WithoutIndexes())):
+        side = OurCleaner(each, history.config, T0 + 1000)
+        clean(side, 0, runner)
+        side.log.close()
+
+    assert contents(other) == contents(tmp_path / "dirty-0")
+
+
+@contextmanager
+def hidden(directory: Path) -> Iterator[None]:
+    """The transaction indexes of a log are away meanwhile."""
+    away = {path: path.with_suffix(".away") for path in directory.glob("*.txnindex")}
+    for path, elsewhere in away.items():
+        path.rename(elsewhere)
+    try:
+        yield
+    finally:
+        for path, elsewhere in away.items():
+            elsewhere.rename(path)
+
+
+def test_a_link_with_the_name_of_a_folder_of_tasks_is_not_followed(
+    log: tuple[Path, DirtyHistory], tmp_path: Path
+) -> None:
+    root, history = log
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_bytes(b"kept")
+    (root / f"{FOLDER_PREFIX}x").symlink_to(tmp_path / "precious")
+    side = OurCleaner(root, history.config, T0 + 1000)
+    clean(side, 0, PartsHere())
+    side.log.close()
+
+    assert (tmp_path / "precious" / "file").read_bytes() == b"kept"
 
 
 def test_tasks_that_run_twice_change_nothing(log: tuple[Path, DirtyHistory], tmp_path: Path) -> None:

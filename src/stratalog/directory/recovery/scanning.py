@@ -36,7 +36,7 @@ def run_scans(
     """
     works = [work for work in partitions for _ in work.survey.scans]
     tasks = [
-        StampedScan(task, None if options.engine is None else _stamp(disk, work, task))
+        StampedScan(task, () if options.engine is None else _stamps(disk, work, task))
         for work in partitions
         for task in work.survey.scans
     ]
@@ -54,9 +54,10 @@ def run_scans(
             yield works[outcome.number], outcome.task.task, outcome.value
 
 
-def _stamp(disk: DiskReader, work: PartitionRecovery, task: ScanTask) -> FileStamp | None:
+def _stamps(disk: DiskReader, work: PartitionRecovery, task: ScanTask) -> tuple[FileStamp, ...]:
+    paths = [path for path in (task.path, task.index_path, task.time_index_path) if path is not None]
     try:
-        return FileStamp.of(disk, task.path)
+        return tuple(FileStamp.of(disk, path) for path in paths)
     except DiskError as error:
         work.directory.fail(error)
-        return None
+        return ()

@@ -53,19 +53,22 @@ def survey(disk: DiskReader, task: SurveyTask) -> Survey:
 
 
 class StampedScan(NamedTuple):
-    """A scan. If it may run on another machine, `stamp` is the file to scan, as the driver sees it."""
+    """A scan; for another machine with `stamps`: the log and its indexes, as the driver sees them."""
 
     task: ScanTask
-    stamp: FileStamp | None
+    stamps: tuple[FileStamp, ...] = ()
+
+    def check(self, disk: DiskReader) -> None:
+        """OtherFileError if this machine sees other files."""
+        for stamp in self.stamps:
+            stamp.check(disk)
 
 
 def scan_stamped(disk: DiskReader, stamped: StampedScan) -> ScanResult:
-    """The scan of one segment; OtherFileError if this machine sees another file, then or afterwards."""
-    if stamped.stamp is None:
-        return scan(disk, stamped.task)
-    stamped.stamp.check(disk)
+    """The scan of one segment; OtherFileError if this machine sees other files, then or afterwards."""
+    stamped.check(disk)
     result = scan(disk, stamped.task)
-    stamped.stamp.check(disk)
+    stamped.check(disk)
     return result
 
 

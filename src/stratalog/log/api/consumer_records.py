@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.files.names import TopicPartition
@@ -76,18 +77,24 @@ class ConsumerReader(RowReader[Iterator[ConsumerRecord]]):
             MAKERS["value"](chunk).to_pylist(),
             headers,
             repeat(None),
-            _values(rows["key_size"]),
-            _values(rows["value_size"]),
+            _sizes(rows["key_size"]),
+            _sizes(rows["value_size"]),
             headers_sizes,
         )
         # As `ConsumerRecord._make` does, without its check of the length.
         return map(tuple.__new__, repeat(ConsumerRecord), fields)
 
 
-def _values(column: NDArray[Any]) -> Iterable[int]:
-    """The values of a column; the same one again and again if they do not differ, which costs less."""
+def _sizes(column: NDArray[Any]) -> Iterable[int]:
+    """Sizes, -1 for null; the same one again and again if they do not differ, which costs less.
+
+    Any negative size in the file means null.
+    """
     first = column[0]
-    return repeat(int(first)) if (column == first).all() else column.tolist()
+    if (column == first).all():
+        return repeat(max(int(first), -1))
+    sizes: list[int] = np.maximum(column, -1).tolist()
+    return sizes
 
 
 def _epochs_of(chunk: RowChunk) -> Iterable[int]:

@@ -35,6 +35,7 @@ from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.segments import SegmentReaders
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
+from stratalog.segment.txn_index import AbortedTxn
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ class DirtyLog:
 
     `first_dirty_offset` is where the last cleaning ended, `first_uncleanable_offset` the base of the first
     segment that is left alone. `last_records` keeps the last batch of each active producer from vanishing.
-    `cleaned_directory` is where cleaned files are written, if not beside the originals.
+    `cleaned_directory` is where cleaned files are written, if not beside the originals. `aborted` are all
+    aborted transactions of the log, if they are known and are not to be read from its indexes.
     """
 
     disk: DiskReader
@@ -62,7 +64,18 @@ class DirtyLog:
     first_uncleanable_offset: int
     last_records: Mapping[int, LastRecord]
     cleaned_directory: str | None = None
+    aborted: tuple[AbortedTxn, ...] | None = None
     clock: Clock = system_clock
+
+    def aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions that touch [start_offset, end_offset)."""
+        if self.aborted is None:
+            return aborted_between(self.segments, start_offset, end_offset)
+        return [
+            each
+            for each in self.aborted
+            if each.first_offset < end_offset and each.last_offset >= start_offset
+        ]
 
 
 class CleanedSegment(NamedTuple):
@@ -247,7 +260,7 @@ class Cleaning:
         offset_map.clear()
         dirty = self._log.segments.range(start, end)
         transactions = CleanedTransactions()
-        transactions.add_aborted(aborted_between(self._log.segments, start, end))
+        transactions.add_aborted(self._log.aborted_between(start, end))
         for index, segment in enumerate(dirty):
             self._check_done()
             if self._note_keys(offset_map, segment, transactions):
@@ -306,7 +319,7 @@ class Cleaning:
         for index, segment in enumerate(group):
             is_last = index + 1 == len(group)
             end = segment.read_next_offset() if is_last else group[index + 1].base_offset
-            self._transactions.add_aborted(aborted_between(self._log.segments, segment.base_offset, end))
+            self._transactions.add_aborted(self._log.aborted_between(segment.base_offset, end))
             rules = self._rules.of(segment)
             for run in self._reader.read(segment):
                 self._check_done()

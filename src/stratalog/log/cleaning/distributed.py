@@ -39,6 +39,7 @@ from stratalog.files.names import FileState
 from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
 from stratalog.files.stamps import FileStamp
+from stratalog.limits import INT64_MAX
 from stratalog.log.cleaning.clean import (
     CleanedSegment,
     CleanerStats,
@@ -58,7 +59,6 @@ from stratalog.log.cleaning.transactions import (
     CleanedTransactions,
     OpenData,
     SegmentData,
-    aborted_between,
 )
 from stratalog.log.segments import SegmentReaders
 from stratalog.records.kernels.decode import RecordTable
@@ -69,6 +69,7 @@ from stratalog.records.kernels.walk import CONTROL
 from stratalog.segment.scan import ScanStop, scan_segment
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import FILES, SegmentReader
+from stratalog.segment.txn_index import AbortedTxn
 
 FOLDER_PREFIX = "stratalog-compacting-"
 
@@ -77,14 +78,17 @@ FOLDER_PREFIX = "stratalog-compacting-"
 class CleaningPlan:
     """All that a task must know about the log. `stamps` are its .log files as the driver sees them, in order.
 
-    `groups` are the indexes of the segments that become one, `hash_key` a secret of this run: nobody can
-    choose keys whose hashes collide. Tasks write below `folder`.
+    `aborted` are all its aborted transactions, as the driver reads them: a machine with the same .log files
+    but without their .txnindex would take aborted records for the newest ones. `groups` are the indexes of
+    the segments that become one, `hash_key` a secret of this run: nobody can choose keys whose hashes
+    collide. Tasks write below `folder`.
     """
 
     directory: str
     config: LogConfig
     bases: tuple[int, ...]
     stamps: tuple[FileStamp, ...]
+    aborted: tuple[AbortedTxn, ...]
     first_dirty_offset: int
     first_uncleanable_offset: int
     last_records: Mapping[int, LastRecord]
@@ -115,6 +119,7 @@ class CleaningPlan:
             first_uncleanable_offset=self.first_uncleanable_offset,
             last_records=self.last_records,
             cleaned_directory=cleaned_directory,
+            aborted=self.aborted,
         )
 
 
@@ -203,7 +208,7 @@ def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[Re
     segment = log.segments.get(base)
     assert segment is not None
     transactions = CleanedTransactions()
-    transactions.add_aborted(aborted_between(log.segments, base, end))
+    transactions.add_aborted(log.aborted_between(base, end))
     first, second = np.uint64(plan.hash_key[0]), np.uint64(plan.hash_key[1])
 
     def hash_rows(data: Bytes, rows: RecordTable, hashes: Hashes) -> None:
@@ -286,8 +291,8 @@ def _check_room(disk: DiskReader, directory: str, size: int) -> None:
     if free < size:
         raise UsageError(
             f"{directory}: a compaction on a cluster writes all new segments before it replaces old ones. "
-            f"They may need {size} bytes, and {free} are free here. Nothing was changed. Free some space, or "
-            "compact in one process, which needs room for one segment more."
+            f"They may need {size} bytes, and {free} are free here. This log was not compacted. Free some "
+            "space, and run again."
         )
 
 
@@ -306,6 +311,7 @@ def _plan(log: DirtyLog, groups: Sequence[Sequence[SegmentReader]], now_ms: int)
         stamps=tuple(
             FileStamp.of(log.disk, segment.log_path)._replace(size=segment.size) for segment in every
         ),
+        aborted=tuple(log.aborted_between(every[0].base_offset, INT64_MAX)),
         first_dirty_offset=log.first_dirty_offset,
         first_uncleanable_offset=log.first_uncleanable_offset,
         last_records=log.last_records,
@@ -332,7 +338,8 @@ def _remove_folders(disk: Disk, directory: str) -> None:
     A task that nobody waits for any more may still write: its folder is left to the next run.
     """
     for entry in disk.list_directory(directory):
-        if entry.kind is EntryKind.DIRECTORY and entry.name.startswith(FOLDER_PREFIX):
+        is_folder = entry.kind is EntryKind.DIRECTORY and not entry.is_symlink
+        if is_folder and entry.name.startswith(FOLDER_PREFIX):
             with suppress(DiskError):
                 _remove(disk, join_path(directory, entry.name))
 
