@@ -35,7 +35,7 @@ figure that is not a time, such as memory, is defined so that more is better.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One ratio; `rival` and `ours` are the rates or times behind it, empty for what is not a time."""
+    """One ratio, and the rates or times that it compares: `rival` and `ours`, empty if it compares none."""
 
     name: str
     ratio: float

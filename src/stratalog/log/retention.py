@@ -117,7 +117,7 @@ def facts_of(segments: Iterable[TimedSegment]) -> tuple[SegmentFacts, ...]:
 def find_timestamps(segments: Sequence[SegmentReader]) -> None:
     """Read the records of segments whose time index does not have the largest timestamp.
 
-    Those are the newest segment, whose index is behind its records until it is closed, and segments whose
+    Those are the newest segment, whose index lacks the last records until it is closed, and segments whose
     index is empty although their first batch has a timestamp.
     """
     for segment in segments:
