@@ -8,6 +8,7 @@ of formats 0 and 1. It is written by our log, whose files are Kafka's (test_log.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -30,6 +31,8 @@ from stratalog.log.log import Log
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec, compress
 from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.segment_reader import SegmentReader
 from tests import naive
 from tests.kafka.jars import KafkaJars
 from tests.kafka.java import JavaProgram
@@ -207,31 +210,37 @@ class OurCleaner:
         assert first is not None
         return first.base_offset
 
-    def clean(self, first_dirty_offset: int, map_size: int) -> CleanResult | CorruptRecordError:
-        log = self.log
-        dirty = DirtyLog(
+    def dirty_log(self, first_dirty_offset: int) -> DirtyLog:
+        """What a cleaning gets."""
+        return DirtyLog(
             disk=self.disk,
-            segments=log.segments.readers,
+            segments=self.log.segments.readers,
             clock=self.clock,
-            config=log.config,
+            config=self.log.config,
             first_dirty_offset=first_dirty_offset,
             first_uncleanable_offset=self.first_uncleanable_offset,
-            last_records=last_records_of(log.producers.producers.values()),
+            last_records=last_records_of(self.log.producers.producers.values()),
         )
+
+    def replace(self, new: LogSegment, old: Sequence[SegmentReader]) -> None:
+        """Swap a cleaned segment in for a group."""
+        replace_segments(
+            self.disk,
+            self.log.segments,
+            [new],
+            old,
+            scheduler=self.scheduler,
+            producers=self.log.producers,
+            delete_delay_ms=self.log.config.file_delete_delay_ms,
+        )
+
+    def clean(self, first_dirty_offset: int, map_size: int) -> CleanResult | CorruptRecordError:
         try:
             return clean_log(
-                dirty,
+                self.dirty_log(first_dirty_offset),
                 OffsetMap(map_size),
                 now_ms=self.clock(),
-                replace_segments=lambda new, old: replace_segments(
-                    self.disk,
-                    log.segments,
-                    [new],
-                    old,
-                    scheduler=self.scheduler,
-                    producers=log.producers,
-                    delete_delay_ms=log.config.file_delete_delay_ms,
-                ),
+                replace_segments=self.replace,
             )
         except CorruptRecordError as error:
             return error

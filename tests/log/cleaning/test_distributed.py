@@ -13,7 +13,7 @@ import pytest
 from stratalog.errors import CorruptRecordError, DiskError, OtherFileError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path as AnyPath
-from stratalog.log.cleaning import CleanResult, DirtyLog, last_records_of, replace_segments
+from stratalog.log.cleaning import CleanResult
 from stratalog.log.cleaning.distributed import (
     FOLDER_PREFIX,
     CleaningPlan,
@@ -23,8 +23,6 @@ from stratalog.log.cleaning.distributed import (
 )
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.transactions import OpenData, SegmentData
-from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_reader import SegmentReader
 from tests import profile
 from tests.kafka.cleaning import T0, DirtyHistory, OurCleaner
 from tests.log.cleaning.dirty import records_of
@@ -52,30 +50,8 @@ def clean(side: OurCleaner, first_dirty: int, runner: PartsRunner | None) -> Cle
     """By the cleaner of one process, or in parts; CorruptRecordError as a value, as `OurCleaner.clean`."""
     if runner is None:
         return side.clean(first_dirty, LARGE_MAP)
-    log = side.log
-    dirty = DirtyLog(
-        disk=side.disk,
-        segments=log.segments.readers,
-        clock=side.clock,
-        config=log.config,
-        first_dirty_offset=first_dirty,
-        first_uncleanable_offset=side.first_uncleanable_offset,
-        last_records=last_records_of(log.producers.producers.values()),
-    )
-
-    def replace(new: LogSegment, old: Sequence[SegmentReader]) -> None:
-        replace_segments(
-            side.disk,
-            log.segments,
-            [new],
-            old,
-            scheduler=side.scheduler,
-            producers=log.producers,
-            delete_delay_ms=log.config.file_delete_delay_ms,
-        )
-
     try:
-        return clean_in_parts(dirty, side.clock(), replace, runner)
+        return clean_in_parts(side.dirty_log(first_dirty), side.clock(), side.replace, runner)
     except CorruptRecordError as error:
         return error
 
