@@ -41,7 +41,7 @@ def all_files(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("state", ["killed", "clean"])
-@pytest.mark.parametrize("release", ["2.8.2", "4.3.1"])
+@pytest.mark.parametrize("release", ["2.8.2", "3.9.2", "4.3.1"])
 def test_what_a_broker_left_is_a_brokers(release: str, state: str) -> None:
     found = catalog.log_dirs(release, state)
 

@@ -20,6 +20,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 NEWEST = "4.3.1"
+BEFORE_4_0 = "3.9.2"  # the last release before 4.0: its directories are those that an upgrade finds
 WITH_LEGACY_FORMATS = "2.8.2"  # writes magic 0 and 1 by `message.format.version`, and runs on Java 17
 
 _POM = Path(__file__).with_name("pom.xml")

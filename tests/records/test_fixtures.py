@@ -159,7 +159,9 @@ def test_the_records_of_compressed_batches_are_encoded_again_to_the_same_bytes(p
                 assert encode_batch(header, records)[61:] == decompress(batch.codec, batch.raw[61:])
 
 
-def test_there_are_fixtures_of_both_releases_and_states() -> None:
+def test_there_are_fixtures_of_all_releases_and_states() -> None:
     found = {(partition.release, partition.state) for partition in partitions()}
 
-    assert found == {(release, state) for release in ("2.8.2", "4.3.1") for state in ("clean", "killed")}
+    assert found == {
+        (release, state) for release in ("2.8.2", "3.9.2", "4.3.1") for state in ("clean", "killed")
+    }

@@ -45,7 +45,7 @@ def log_dir(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_record_of_a_real_broker_is_there_once(threads: int) -> None:
     """By Kafka's own classes, for each fixture."""
-    for release, state in (("4.3.1", "clean"), ("4.3.1", "killed"), ("2.8.2", "clean")):
+    for release, state in (("4.3.1", "clean"), ("4.3.1", "killed"), ("3.9.2", "killed"), ("2.8.2", "clean")):
         found = [each for each in partitions(release, state) if not each.name.startswith("__")]
         scan = stratalog.scan(found[0].path.parent, columns=["topic", "partition", "offset"], threads=threads)
         rows = [tuple(row.values()) for row in scan.to_table().to_pylist()]

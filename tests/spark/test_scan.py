@@ -53,7 +53,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return logs
 
 
-@pytest.mark.parametrize("release", ["4.3.1", "2.8.2"])
+@pytest.mark.parametrize("release", ["4.3.1", "3.9.2", "2.8.2"])
 @pytest.mark.parametrize("state", ["clean", "killed"])
 def test_on_every_fixture(spark: SparkSession, release: str, state: str) -> None:
     logs = FIXTURES / f"kafka-{release}" / state / "logs"

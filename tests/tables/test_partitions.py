@@ -25,7 +25,7 @@ def rows_of(logs: Path | str) -> dict[str, dict[str, Any]]:
     return {f"{row['topic']}-{row['partition']}": row for row in rows}
 
 
-@pytest.mark.parametrize("release", ["4.3.1", "2.8.2"])
+@pytest.mark.parametrize("release", ["4.3.1", "3.9.2", "2.8.2"])
 def test_offsets_sizes_and_times_are_those_of_the_records(release: str) -> None:
     known = partitions(release, "clean")
     found = rows_of(known[0].path.parent)

@@ -22,7 +22,7 @@ from tests.fixtures.catalog import log_dirs
 from tests.manager.running import contents, fixture_copy
 from tests.operations.audit.planting import DAMAGES, PlantedDamage, batches, flip
 
-HEALTHY = [(release, state) for release in ("2.8.2", "4.3.1") for state in ("clean", "killed")]
+HEALTHY = [(release, state) for release in ("2.8.2", "3.9.2", "4.3.1") for state in ("clean", "killed")]
 
 
 def serious(findings: tuple[AuditFinding, ...]) -> list[AuditFinding]:
