@@ -1,9 +1,10 @@
 """How long until a broker serves again after a crash: on its own, or with `stratalog recover` before it?
 
-Twice 8.6 GB in 32 partitions, none of it below a recovery point: in batches of 280 bytes, as from producers
-that do not wait, and of 16 KiB. On its own, the broker recovers the logs while it starts. Otherwise
-`stratalog recover` does that first, in its own process, and the broker starts on what it leaves. Both times
-end when the broker says that it has started. The files are in the page cache, unless the figure is cold.
+The logs are 8.6 GB in 32 partitions, all above the recovery points: once in batches of 280 bytes, as from
+producers that do not wait, and once in batches of 16 KiB. On its own, the broker recovers the logs while it
+starts. Otherwise `stratalog recover` does that first, in its own process, and then the broker starts. Both
+times end when the broker says that it has started. The files are in the page cache, unless the figure is
+cold.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ record; the benchmark does not look at them. It checks the CRC, as aiokafka's co
 limit is one pass over the bytes for the CRC, one for the varints and one copy of keys and values; with
 compression, it is the codec.
 
-`iterate`: `for record in log.records()` of an open log, and offset, key, value and timestamp are looked at.
-The rival is kafka-python's own reader over the same bytes in memory, with the `crc32c` package. The limit is
-Python's: a tuple of 13 fields, two bytes objects and the loop of the caller. `iterate_small` is the same with
-one record in each batch.
+`iterate`: a loop `for record in log.records()` over an open log, which looks at offset, key, value and
+timestamp. The rival is kafka-python's own reader over the same bytes in memory, with the `crc32c` package.
+The limit is Python's: a tuple of 13 fields, two bytes objects and the loop of the caller. `iterate_small` is
+the same with one record in each batch.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 5,000 segments in 50 partitions, small files in the page cache. Only a listing, the end of each log and its
 snapshot need to be read. The rival is Kafka's own log line on the same directory, at its best thread count;
-ours is `LogManager.startup`. The start of either process is left out.
+ours is `LogManager.startup`. The start of both processes is left out.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A listing must learn the name and size of each file, so the least possible cost is what the rival does:
 `os.scandir` of each folder, with a `stat` of each file. At 1.0 everything else would be free. The floor of
-0.2 leaves four times as long for what the rival does not know: two listings that agree, the newest index, and
+0.2 allows five times the rival's time, because `ls` also needs two listings that agree, the newest index, and
 the first and the last batch of each log.
 """
 

@@ -1,9 +1,10 @@
 """Does a simulator of Spark's schedule say how long an audit takes on more data, more cores, a cluster?
 
-It is fitted to audits of 1 and 2 GB on one core, to audits of almost no bytes on each Spark, which have only
-fixed costs, and to an audit on one and two threads. It then predicts what it was not fitted to: 4 and 8 GB on
-one core, two cores and a standalone cluster of two workers, cached and not. Each is measured five times in
-new processes. A figure is 1 minus the prediction's error relative to the median: 0.85 is an error of 15 %.
+It is fitted to audits of 1 and 2 GB on one core, to audits of almost no bytes, which have only fixed costs,
+for each way to run Spark, and to an audit on one and two threads. It then predicts what it was not fitted to:
+4 and 8 GB on one core, two cores and a standalone cluster of two workers, cached and not. Each is measured
+five times in new processes. A figure is 1 minus the prediction's error relative to the median: 0.85 is an
+error of 15 %.
 
 --petabyte prints what the simulator says about 1 PB on 1,000 disks, with the costs of an earlier run.
 """

@@ -1,8 +1,8 @@
 """How long does a command take to start?
 
-Whole processes, against `python -c pass`: `stratalog --version`, and `ls` and `doctor` of the small log
-directory that a Kafka 4.3.1 left after a clean stop. `--version` imports click and little else. The other two
-also import NumPy, Numba and the kernels that read headers of batches, which is nearly all of their time.
+Whole processes are compared with `python -c pass`: `stratalog --version`, and `ls` and `doctor` of the small
+log directory that a Kafka 4.3.1 left after a clean stop. `--version` imports click and little else. The other
+two also import NumPy, Numba and the kernels that read headers of batches, which is nearly all of their time.
 """
 
 from __future__ import annotations
