@@ -12,7 +12,7 @@ from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import Codec
 from stratalog.records.few import MOST_RECORDS
 from stratalog.records.kernels import decode as decoding
-from stratalog.records.kernels import offset_map
+from stratalog.records.kernels import latest
 from stratalog.records.kernels.hash import choose_partitions, hash_keys
 from stratalog.records.kernels.walk import ascend, choose
 from stratalog.records.reader import read_batches
@@ -48,10 +48,10 @@ def warm() -> None:
     hashes = np.zeros((1, 2), np.uint64)
     hash_keys(np.zeros(8, np.uint8), rows, np.uint64(1), np.uint64(2), hashes)
     slots, state = np.zeros(6, np.uint64), np.zeros(2, np.int64)
-    offset_map.put_newest(slots, 1, state, rows, hashes, 0)
-    offset_map.move_entries(slots, np.zeros(6, np.uint64))
-    offset_map.stored_offsets(slots, np.zeros(1, np.int64))
-    offset_map.mark_stored(rows, np.zeros(1, np.int64), True, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
+    latest.put_newest(slots, 1, state, rows, hashes, 0)
+    latest.move_entries(slots, np.zeros(6, np.uint64))
+    latest.stored_offsets(slots, np.zeros(1, np.int64))
+    latest.mark_stored(rows, np.zeros(1, np.int64), True, np.zeros(1, np.bool_), np.zeros(1, np.bool_))
     batches = new_table(1)
     choose(batches, 0, 0, False, np.zeros(1, np.bool_))
     ascend(batches, 0)

@@ -28,10 +28,11 @@ from stratalog.jobs.reading.plan import plan_stepwise
 from stratalog.jobs.reading.read import Pickers
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.log.cleaning.offset_map import DEFAULT_LOAD_FACTOR
-from stratalog.records.kernels import offset_map as kernel
+from stratalog.records.kernels import latest as kernel
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.offset_map import ENTRIES, Hashes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.scanning.in_order import in_order
 from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size
@@ -125,12 +126,12 @@ class NewestOffsets:
 
     def offsets(self) -> NDArray[np.int64]:
         """The offsets, ascending."""
-        found = np.empty(int(self._state[kernel.ENTRIES]), np.int64)
+        found = np.empty(int(self._state[ENTRIES]), np.int64)
         kernel.stored_offsets(self._slots, found)
         found.sort()
         return found
 
-    def _put(self, rows: RecordTable, hashes: kernel.Hashes, start: int) -> int:
+    def _put(self, rows: RecordTable, hashes: Hashes, start: int) -> int:
         capacity = int(len(self._slots) // kernel.WORDS * DEFAULT_LOAD_FACTOR)
         return kernel.put_newest(self._slots, capacity, self._state, rows, hashes, start)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from stratalog.errors import CorruptRecordError
 from stratalog.files.names import FileKind, FileState, parse_segment_file
 from stratalog.log.cleaning import OffsetMap, clean_log
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
+from stratalog.records.compression import Codec
+from stratalog.records.control import ControlType
+from stratalog.records.kernels.offset_map import REACH
 from tests.log.cleaning.dirty import NOW, Dirty
 
 
@@ -282,3 +287,68 @@ def test_left_overs_of_a_cleaning_that_failed_are_written_anew() -> None:
     found = [parse_segment_file(name) for name in dirty.machine.files()]
     assert not [file for file in found if file and file.state is FileState.CLEANED]
     assert [file.offset for file in found if file and file[1:] == (FileKind.LOG, FileState.LIVE)] == [0, 1]
+
+
+class ByHashOnly(OffsetMap):
+    """A map that notes no offsets, so that every record is looked up by its key's hash."""
+
+    def note_offsets(self, start_offset: int, end_offset: int) -> None:
+        pass
+
+
+def make_dirty(seed: int) -> Dirty:
+    """Two stretches of records, the first of them clean: all codecs, tombstones, no keys, transactions."""
+    rng = random.Random(seed)
+    dirty = Dirty(internal_segment_bytes=rng.choice([600, 3000]))
+    for is_clean in (True, False):
+        for _ in range(40):
+            pairs = [
+                (rng.choice([b"%d" % rng.randrange(30), b"%d" % rng.randrange(30), None]), rng.randbytes(9))
+                for _ in range(rng.randrange(1, 6))
+            ]
+            pairs[0] = (pairs[0][0], None)
+            producer_id = rng.randrange(3)
+            match rng.randrange(4):
+                case 0:
+                    dirty.produce(producer_id, *pairs)
+                case 1:
+                    dirty.produce(3 + producer_id, *pairs, transactional=True)
+                    if rng.random() < 0.7:
+                        kind = rng.choice([ControlType.ABORT, ControlType.COMMIT])
+                        dirty.end(3 + producer_id, kind)
+                case _:
+                    dirty.put(*pairs, codec=rng.choice(list(Codec)))
+        dirty.roll()
+        if is_clean:
+            dirty.clean()
+    dirty.wait(rng.choice([0, 2 * dirty.log.config.delete_retention_ms]))
+    return dirty
+
+
+@pytest.mark.parametrize("keys", [1000, 12])
+@pytest.mark.parametrize("seed", range(8))
+def test_noted_offsets_and_hashes_leave_the_same_bytes(seed: int, keys: int) -> None:
+    left = []
+    for kind in (OffsetMap, ByHashOnly):
+        dirty = make_dirty(seed)
+        result = clean_log(
+            dirty.bounds(), kind(24 * keys), now_ms=dirty.machine.clock(), replace_segments=dirty.replace
+        )
+        left.append(
+            (result, [each.reader.read_bytes(0, each.size) for each in dirty.log.segments], dirty.offsets)
+        )
+
+    assert left[0] == left[1]
+    assert left[0][0].stats.records_written < left[0][0].stats.records_read
+
+
+def test_offsets_too_far_apart_for_one_map_take_another_round() -> None:
+    dirty = Dirty()
+    for offset in (0, 1, 3 * REACH, 3 * REACH + 1):
+        dirty.put((b"a", b"%d" % offset), offset=offset)
+        dirty.roll()
+
+    ends = [dirty.clean().end_offset, dirty.clean().end_offset]
+
+    assert ends == [3 * REACH, 3 * REACH + 2]
+    assert dirty.offsets == [3 * REACH + 1]

@@ -258,6 +258,7 @@ class Cleaning:
         """Store every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap"""
         start, end = self._log.first_dirty_offset, self._log.first_uncleanable_offset
         offset_map.clear()
+        offset_map.note_offsets(start, end)
         dirty = self._log.segments.range(start, end)
         transactions = CleanedTransactions()
         transactions.add_aborted(self._log.aborted_between(start, end))
@@ -265,10 +266,11 @@ class Cleaning:
             self._check_done()
             if self._note_keys(offset_map, segment, transactions):
                 logger.debug("%s: the offset map is full with %d keys", segment.log_path, offset_map.size)
-                return
+                break
             # Offsets may be missing before the next segment; without this they would be dirty for good.
             following = dirty[index + 1].base_offset if index + 1 < len(dirty) else end
             offset_map.latest_offset = following - 1
+        offset_map.settle()
 
     def _note_keys(
         self, offset_map: OffsetMap, segment: SegmentReader, transactions: CleanedTransactions
@@ -276,7 +278,9 @@ class Cleaning:
         """Store the keys of a segment; True if the map was full before the segment's end."""
         start_offset = self._log.first_dirty_offset
         stats = self._stats
-        for run in self._reader.read(segment, segment.offset_index.lookup(start_offset).position):
+        is_whole = segment.base_offset >= start_offset
+        position = 0 if is_whole else segment.offset_index.lookup(start_offset).position
+        for run in self._reader.read(segment, position):
             self._check_done()
             self._throttle(run.size)
             self._on_read(run.size)
@@ -321,7 +325,8 @@ class Cleaning:
             end = segment.read_next_offset() if is_last else group[index + 1].base_offset
             self._transactions.add_aborted(self._log.aborted_between(segment.base_offset, end))
             rules = self._rules.of(segment)
-            for run in self._reader.read(segment):
+            is_hashed = self._newest.needs_hashes(segment.base_offset)
+            for run in self._reader.read(segment, is_hashed=is_hashed):
                 self._check_done()
                 self._throttle(run.size)
                 self._on_read(run.size)

@@ -20,7 +20,7 @@ NO_OFFSET = -1
 class NewerRecords(Protocol):
     """`latest_offset` is the last offset that was looked at: later records stay as they are.
 
-    `hash_rows` hashes the keys of a run, if `find` needs that.
+    `hash_rows` hashes the keys of a run, for segments of which `needs_hashes` says so.
     """
 
     @property
@@ -29,8 +29,11 @@ class NewerRecords(Protocol):
     @property
     def hash_rows(self) -> HashRows | None: ...
 
+    def needs_hashes(self, base_offset: int) -> bool:
+        """Whether `find` needs the hashes of the keys of the segment with this base offset."""
+
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """Write for each row an offset at which its key was written last, or -1."""
+        """Write for each row -1, its own offset if it is its key's last one, or a later one if it is not."""
 
 
 class ReplacedRecords:
@@ -41,6 +44,9 @@ class ReplacedRecords:
     def __init__(self, offsets: NDArray[np.int64], latest_offset: int) -> None:
         self._offsets = np.unique(offsets)
         self.latest_offset = latest_offset
+
+    def needs_hashes(self, base_offset: int) -> bool:  # noqa: ARG002 (as in the protocol)
+        return False
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
         """As the protocol says; only whether there is a newer record is known, not which."""

@@ -1,8 +1,15 @@
 """The offset map of compaction: for each key the last offset at which it was written.
 
-The map holds only a key's hash, so an entry has 24 bytes for a key of any length. The hash is SipHash-128
-with a new random key for each use of the map: a client that chooses its records' keys cannot make two of them
-collide, which would compact another client's record away. Kafka: SkimpyOffsetMap, with MD5
+The map holds only a key's hash, so an entry has the same size for a key of any length. The hash is
+SipHash-128 with a new random key for each use of the map: a client that chooses its records' keys cannot make
+two of them collide, which would compact another client's record away. Of the hash 120 bits are used, 32 of
+them to choose the slot: docs/decisions/0018-keyed-hash.md has the odds.
+
+A map takes as many keys as Kafka's of the same size, whose entries have 24 bytes, so a round of cleaning ends
+where Kafka's does. An entry here has 16, so three of four slots can be used at most, searches are short, and
+there is room left for two bits an offset: was it stored, and is it its key's last one? With these the second
+pass needs neither hashes nor lookups for the records that the first has seen. Kafka: SkimpyOffsetMap, with
+MD5
 """
 
 from __future__ import annotations
@@ -15,7 +22,7 @@ from numpy.typing import NDArray
 
 from stratalog.buffers import private_memory
 from stratalog.errors import UsageError
-from stratalog.limits import INT32_MAX
+from stratalog.limits import INT32_MAX, INT64_MAX
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.records.kernels import offset_map as kernel
 from stratalog.records.kernels.decode import RECORD, RecordTable
@@ -24,20 +31,34 @@ from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.offset_map import Hashes
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
-SLOT_SIZE = 24
+SLOT_SIZE = 24  # of Kafka's map, which says how many keys a map of some size has room for
+_OWN_SLOT_SIZE = 16
+_LEAST_BITS_SIZE = 1 << 20  # a small map may have bits for this many bytes more
 MAX_SLOTS = INT32_MAX
 DEFAULT_LOAD_FACTOR = 0.9  # log.cleaner.io.buffer.load.factor
 NO_OFFSET = -1
 
 
 class OffsetMap:
-    """Maps keys to last offsets, in `memory_size` bytes that are not touched before they are needed.
+    """Maps keys to last offsets, in at most `memory_size` bytes that are not touched before they are needed.
 
     `latest_offset` is the last offset in the map: records after it are not looked up. `hash_key` is for
     tests.
     """
 
-    __slots__ = ("_hash_key", "_key_given", "_slots", "_state", "capacity", "slots")
+    __slots__ = (
+        "_bits_size",
+        "_hash_key",
+        "_key_given",
+        "_newest",
+        "_noted",
+        "_slots",
+        "_slots_size",
+        "_start_offset",
+        "_state",
+        "capacity",
+        "slots",
+    )
 
     def __init__(
         self,
@@ -54,16 +75,46 @@ class OffsetMap:
                 f"an offset map of {memory_size} bytes has no room for a key at a load factor of "
                 f"{load_factor}: a key takes {SLOT_SIZE} bytes. See log.cleaner.dedupe.buffer.size."
             )
+        self._slots_size = _OWN_SLOT_SIZE * (self.capacity * 4 // 3 + 1)
+        self._bits_size = max(_LEAST_BITS_SIZE, memory_size - self._slots_size)
         self._key_given = hash_key
         self.clear()
 
     def clear(self) -> None:
         """Forget everything, and draw a new key for the hash."""
         # In huge pages: lookups are random, and with small pages they would miss the TLB too.
-        self._slots = np.frombuffer(private_memory(self.slots * SLOT_SIZE), np.uint64)
-        self._state = np.array([0, NO_OFFSET], np.int64)
+        self._slots = np.frombuffer(private_memory(self._slots_size), np.uint64)
+        self._state = np.zeros(kernel.STATE_SIZE, np.int64)
+        self._state[[kernel.LATEST, kernel.SEEN]] = NO_OFFSET
+        self._forget_bits()
         first, second = self._key_given or (secrets.randbits(64), secrets.randbits(64))
         self._hash_key = np.uint64(first), np.uint64(second)
+
+    def _forget_bits(self) -> None:
+        self._start_offset = INT64_MAX
+        self._noted = self._newest = np.empty(0, np.uint8)
+
+    def note_offsets(self, start_offset: int, end_offset: int) -> None:
+        """Note which offsets are stored of [start_offset, end_offset), if there is memory for that.
+
+        This is for a caller that puts all records from start_offset on, in the order of their segments.
+        """
+        self._forget_bits()
+        size = (end_offset - start_offset + 7) // 8
+        if 2 * size <= self._bits_size:
+            self._start_offset, self._noted = start_offset, np.zeros(size, np.uint8)
+
+    def settle(self) -> None:
+        """Called when all records are put. Records whose offsets do not ascend cannot be told by them."""
+        if self._state[kernel.DISORDER]:
+            self._forget_bits()
+        self._newest = np.zeros(len(self._noted), np.uint8)
+        if len(self._noted):
+            kernel.mark_newest(self._slots, self._state, self._start_offset, self._newest)
+
+    def needs_hashes(self, base_offset: int) -> bool:
+        """Whether the records of the segment with this base offset are to be looked up by their keys."""
+        return base_offset < self._start_offset
 
     @property
     def size(self) -> int:
@@ -96,7 +147,7 @@ class OffsetMap:
     ) -> tuple[int, bool]:
         """Store the records from start_offset on; returns (how many were seen, whether the map is full)."""
         return kernel.put_records(
-            self._slots, self.capacity, self._state, batches, skipped, rows, hashes, start_offset
+            self._slots, self.capacity, self._state, self._noted, batches, skipped, rows, hashes, start_offset
         )
 
     def put_keys(self, keys: Sequence[bytes]) -> None:
@@ -123,12 +174,25 @@ class OffsetMap:
         )
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """The last offset of the key of each row of a run, whose keys this map has hashed; -1 for none."""
-        self.get_offsets(run.hashes, found)
+        """The last offset of the key of each row of a run, or some later one than the row's; -1 for none."""
+        if len(run.hashes) == len(run.rows):
+            self.get_offsets(run.hashes, found)
+            return
+        kernel.find_noted(
+            self._slots,
+            self._state,
+            self._noted,
+            self._newest,
+            self._start_offset,
+            run.data,
+            run.rows,
+            *self._hash_key,
+            found,
+        )
 
     def get_offsets(self, hashes: Hashes, found: NDArray[np.int64]) -> None:
         """The last offset of each key with one of these hashes; -1 if it is not in the map."""
-        kernel.get_offsets(self._slots, hashes, found)
+        kernel.get_offsets(self._slots, self._state, hashes, found)
 
     def get(self, key: bytes) -> int:
         """The last offset of one key; -1 if it is not in the map."""

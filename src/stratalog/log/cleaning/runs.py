@@ -51,8 +51,8 @@ HashRows = Callable[[Bytes, RecordTable, Hashes], None]
 class DecodedRun(NamedTuple):
     """Batches: `original` has their bytes as in the file, and `data` their decompressed records.
 
-    `rows` has a row for each record, in order, and `hashes` their keys' hashes if the reader makes them. All
-    arrays are valid until the next run is requested.
+    `rows` has a row for each record, in order, and `hashes` their keys' hashes; it is empty if the reader
+    makes none. All arrays are valid until the next run is requested.
     """
 
     original: Bytes
@@ -77,18 +77,25 @@ class RunReader:
         self._hash_rows = hash_rows
         self._memory, self._spare = _Memory(), _Memory()
 
-    def read(self, segment: BatchFile, start_position: int = 0) -> Iterator[DecodedRun]:
-        """All batches from a position on; CorruptRecordError if they do not reach the end of the file."""
-        runs = self._read(segment, start_position)
+    def read(
+        self, segment: BatchFile, start_position: int = 0, *, is_hashed: bool = True
+    ) -> Iterator[DecodedRun]:
+        """All batches from a position on; CorruptRecordError if they do not reach the end of the file.
+
+        The keys are hashed if `is_hashed` and the reader was told how.
+        """
+        runs = self._read(segment, start_position, self._hash_rows if is_hashed else None)
         # A segment that fits into one run leaves nothing to read ahead.
         return runs if segment.size - start_position <= CHUNK_SIZE else _ahead(runs)
 
-    def _read(self, segment: BatchFile, start_position: int) -> Iterator[DecodedRun]:
+    def _read(
+        self, segment: BatchFile, start_position: int, hash_rows: HashRows | None
+    ) -> Iterator[DecodedRun]:
         path = segment.log_path
         parts = walk_file(segment.read_into, start_position, segment.size, check_crc=True, is_ahead=True)
         for part in parts:
             try:
-                yield from self._runs(part)
+                yield from self._runs(part, hash_rows)
             except CorruptRecordError as error:
                 raise error.at(position=part.position + error.position, path=path) from error
             _check_end(part, segment.size, path)
@@ -100,7 +107,7 @@ class RunReader:
                 path=path,
             )
 
-    def _runs(self, part: Part) -> Iterator[DecodedRun]:
+    def _runs(self, part: Part, hash_rows: HashRows | None) -> Iterator[DecodedRun]:
         headers = part.walk.headers
         start = 0
         while start < len(headers):
@@ -112,9 +119,9 @@ class RunReader:
             count = len(run.batches)
             if count:
                 rows = memory.decode(run)
-                hashes = memory.hashes[: len(rows)]
-                if self._hash_rows is not None:
-                    self._hash_rows(run.data, rows, hashes)
+                hashes = memory.hashes[: 0 if hash_rows is None else len(rows)]
+                if hash_rows is not None:
+                    hash_rows(run.data, rows, hashes)
                 first, last = headers[start], headers[start + count - 1]
                 size = int(last["position"]) + int(last["size"]) - int(first["position"])
                 self._memory, self._spare = self._spare, memory

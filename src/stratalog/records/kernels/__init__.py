@@ -10,6 +10,7 @@ gather      keys, values and headers into Arrow's buffers
 hash        SipHash of record keys
 index       the rule by which indexes grow; the search from an entry on
 jit         `@kernel`: how kernels are compiled, and where the result is kept
+latest      the map from key hash to highest offset of `latest` views
 lookup      the first record at or after a time
 memory      loads and copies: what the other kernels are made of
 offset_map  the cleaner's map from key hash to offset

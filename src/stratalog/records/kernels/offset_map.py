@@ -1,8 +1,12 @@
-"""The map from the hash of a key to the last offset of that key: open addressing in one array.
+"""The cleaner's map from the hash of a key to the last offset of that key: open addressing in one array.
 
-A slot is three words: the two halves of the key's hash, and its offset plus one, so that memory which is all
-zeros is an empty map and costs nothing until it is used. Slots are probed one after the other from where the
-hash points: a miss then stays in a loaded cache line. Kafka: SkimpyOffsetMap
+A slot is two words. The first is the lower half of the key's hash. The second has 24 bits of the upper half
+and, in its lower 40 bits, the offset counted from `state[BASE]`, plus one: so memory which is all zeros is an
+empty map and costs nothing until it is used. Four slots share a cache line, and slots are probed one after
+the other from where another 32 bits of the hash point, so most searches end in the line that they begin in.
+
+The map also notes which offsets it was given, in bits. Once it is filled, they and the offsets in its slots
+say for any of those records whether it is its key's newest, without its hash. Kafka: SkimpyOffsetMap
 """
 
 from __future__ import annotations
@@ -12,42 +16,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratalog.limits import INT64_MAX
 from stratalog.records.kernels.decode import RecordTable
+from stratalog.records.kernels.hash import siphash128
 from stratalog.records.kernels.jit import inlined, kernel
-from stratalog.records.kernels.memory import prefetch
+from stratalog.records.kernels.memory import Bytes, prefetch
 from stratalog.records.kernels.walk import CONTROL, BatchTable
 
-WORDS = 3  # of a slot
+WORDS = 2  # of a slot
 WORDS_IN_A_LINE = 8
 AHEAD = 12  # how many rows ahead slots are prefetched: a slot is nearly never in the cache
+OFFSET_BITS = 40
+_OFFSET = (1 << OFFSET_BITS) - 1
+_TAG = (1 << 64 - OFFSET_BITS) - 1
+REACH = 1 << OFFSET_BITS - 1  # how far from the first offset any other may be, on either side
 
-# The state of a map; an array, so that a kernel can change it.
-ENTRIES, LATEST = 0, 1
+# The state of a map; an array, so that a kernel can change it. SEEN is the last offset that was looked at,
+# DISORDER is 1 if one was not above the one before.
+ENTRIES, LATEST, BASE, SEEN, DISORDER = 0, 1, 2, 3, 4
+STATE_SIZE = 5
 
 MapSlots = Any  # NDArray[np.uint64]; a prefetch takes any array, but is declared for bytes
 Hashes = NDArray[np.uint64]
+Bits = NDArray[np.uint8]
 
 
 @inlined
-def _home(high: Any, slots_count: Any) -> Any:
+def home_of(high: Any, slots_count: Any) -> Any:
     """The slot that a hash points at: its upper 32 bits, spread over all slots without a division."""
     return np.int64(((high >> np.uint64(32)) * np.uint64(slots_count)) >> np.uint64(32))
 
 
 @inlined
 def _ask_for(slots: MapSlots, slots_count: Any, high: Any) -> None:
-    """Prefetch the two cache lines in which a search for this hash begins: in a full map it needs both."""
-    at = _home(high, slots_count) * WORDS
-    prefetch(slots, at)
-    prefetch(slots, at + WORDS_IN_A_LINE)
+    """Prefetch the cache line in which a search for this hash begins."""
+    prefetch(slots, home_of(high, slots_count) * WORDS)
 
 
 @inlined
 def _find(slots: MapSlots, slots_count: Any, low: Any, high: Any) -> Any:
     """The position of the slot with this hash, or of the empty slot that it would take."""
-    slot = _home(high, slots_count)
+    tag = high & np.uint64(_TAG)
+    slot = home_of(high, slots_count)
     at = slot * WORDS
-    while slots[at + 2] != 0 and not (slots[at] == low and slots[at + 1] == high):
+    while slots[at + 1] != 0 and not (slots[at] == low and slots[at + 1] >> np.uint64(OFFSET_BITS) == tag):
         slot += 1
         if slot == slots_count:
             slot = 0
@@ -55,11 +67,48 @@ def _find(slots: MapSlots, slots_count: Any, low: Any, high: Any) -> Any:
     return at
 
 
+@inlined
+def _stored(state: NDArray[np.int64], offset: Any) -> Any:
+    """The number that stands for an offset; 0 if it is out of reach. The first offset sets the base."""
+    if state[ENTRIES] == 0:
+        state[BASE] = max(np.int64(0), offset - REACH)
+    base = state[BASE]
+    # 1 stands for the base itself, which is a record's offset only if it is 0.
+    if offset - base > _OFFSET - 1 or offset < base or (offset == base and base > 0):
+        return np.int64(0)
+    return offset - base + 1
+
+
+@inlined
+def _put(slots: MapSlots, at: Any, low: Any, high: Any, stored: Any) -> None:
+    slots[at] = low
+    slots[at + 1] = ((high & np.uint64(_TAG)) << np.uint64(OFFSET_BITS)) | np.uint64(stored)
+
+
+@inlined
+def _offset_at(slots: MapSlots, at: Any, base: Any) -> Any:
+    """The offset in a slot, -1 if it is empty; 0 for a key that is there without a record."""
+    stored = np.int64(slots[at + 1] & np.uint64(_OFFSET))
+    return stored - 1 if stored <= 1 else stored - 1 + base
+
+
+@inlined
+def _set_bit(bits: Bits, index: Any) -> None:
+    if 0 <= index < 8 * len(bits):
+        bits[index >> 3] |= np.uint8(1 << (index & 7))
+
+
+@inlined
+def _has_bit(bits: Bits, index: Any) -> bool:
+    return bool(0 <= index < 8 * len(bits) and bits[index >> 3] & np.uint8(1 << (index & 7)) != 0)
+
+
 @kernel
 def put_records(
     slots: MapSlots,
     capacity: int,
     state: NDArray[np.int64],
+    noted: Bits,
     batches: BatchTable,
     skipped: NDArray[np.bool_],
     rows: RecordTable,
@@ -68,9 +117,10 @@ def put_records(
 ) -> tuple[int, bool]:
     """Store the offset of every record with a key from start_offset on, batch by batch.
 
-    `skipped` are batches to skip (aborted ones); control batches have no user keys. Returns (records seen,
-    whether the map was full before the next record): at least one slot always stays empty, so that a search
-    ends.
+    `skipped` are batches to skip (aborted ones); control batches have no user keys. `noted` gets a bit for
+    each stored offset, from start_offset on, as far as it reaches. Returns (records seen, whether the map was
+    full before the next record): at least one slot always stays empty, so that a search ends. An offset out
+    of reach finds the map full too.
     """
     slots_count = len(slots) // WORDS
     row = 0
@@ -81,16 +131,20 @@ def put_records(
             if row + AHEAD < len(rows):
                 _ask_for(slots, slots_count, hashes[row + AHEAD, 1])
             offset = rows[row].offset
-            if not is_passed_over and rows[row].key_size >= 0 and offset >= start_offset:
-                if state[ENTRIES] >= capacity:
-                    return row, True
-                at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
-                if slots[at + 2] == 0:
-                    slots[at] = hashes[row, 0]
-                    slots[at + 1] = hashes[row, 1]
-                    state[ENTRIES] += 1
-                slots[at + 2] = np.uint64(offset + 1)
-                state[LATEST] = offset
+            if offset >= start_offset:
+                if offset <= state[SEEN]:
+                    state[DISORDER] = 1
+                if not is_passed_over and rows[row].key_size >= 0:
+                    stored = _stored(state, offset)
+                    if state[ENTRIES] >= capacity or stored == 0:
+                        return row, True
+                    at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
+                    if slots[at + 1] == 0:
+                        state[ENTRIES] += 1
+                    _put(slots, at, hashes[row, 0], hashes[row, 1], stored)
+                    _set_bit(noted, offset - start_offset)
+                    state[LATEST] = offset
+                state[SEEN] = offset
             row += 1
         if batch.last_offset >= start_offset:
             state[LATEST] = batch.last_offset
@@ -98,14 +152,59 @@ def put_records(
 
 
 @kernel
-def get_offsets(slots: MapSlots, hashes: Hashes, found: NDArray[np.int64]) -> None:
+def get_offsets(slots: MapSlots, state: NDArray[np.int64], hashes: Hashes, found: NDArray[np.int64]) -> None:
     """The stored offset of each hash; -1 if there is none."""
     slots_count = len(slots) // WORDS
+    base = state[BASE]
     for i in range(len(hashes)):
         if i + AHEAD < len(hashes):
             _ask_for(slots, slots_count, hashes[i + AHEAD, 1])
         at = _find(slots, slots_count, hashes[i, 0], hashes[i, 1])
-        found[i] = np.int64(slots[at + 2]) - 1
+        found[i] = _offset_at(slots, at, base)
+
+
+@kernel
+def mark_newest(slots: MapSlots, state: NDArray[np.int64], start_offset: int, newest: Bits) -> None:
+    """Set a bit for each offset in the map, from start_offset on, as far as `newest` reaches."""
+    base = state[BASE]
+    for slot in range(len(slots) // WORDS):
+        if slots[slot * WORDS + 1] != 0:
+            _set_bit(newest, _offset_at(slots, slot * WORDS, base) - start_offset)
+
+
+@kernel
+def find_noted(
+    slots: MapSlots,
+    state: NDArray[np.int64],
+    noted: Bits,
+    newest: Bits,
+    start_offset: int,
+    data: Bytes,
+    rows: RecordTable,
+    key0: Any,
+    key1: Any,
+    found: NDArray[np.int64],
+) -> int:
+    """As `get_offsets`, for rows whose keys are not hashed: a noted offset is its key's last one, or some
+    later one is.
+
+    The key of a row that is not noted is hashed here; returns how many these are.
+    """
+    slots_count = len(slots) // WORDS
+    base = state[BASE]
+    unknown = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        index = row.offset - start_offset
+        if _has_bit(noted, index):
+            found[i] = row.offset if _has_bit(newest, index) else INT64_MAX
+        elif row.key_size < 0:
+            found[i] = -1
+        else:
+            low, high = siphash128(data, row.key_position, row.key_position + row.key_size, key0, key1)
+            found[i] = _offset_at(slots, _find(slots, slots_count, low, high), base)
+            unknown += 1
+    return unknown
 
 
 @kernel
@@ -134,97 +233,17 @@ def put_sampled(
             if row + AHEAD < len(rows):
                 _ask_for(slots, slots_count, hashes[row + AHEAD, 1])
             if rows[row].key_size >= 0:
-                at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
-                if slots[at + 2] == 0 and sampled[index]:
-                    if state[ENTRIES] >= capacity:
-                        return True
-                    slots[at] = hashes[row, 0]
-                    slots[at + 1] = hashes[row, 1]
-                    slots[at + 2] = np.uint64(1)
-                    state[ENTRIES] += 1
                 offset = rows[row].offset
-                if slots[at + 2] != 0 and not is_passed_over and offset >= start_offset:
-                    slots[at + 2] = np.uint64(offset + 1)
+                stored = _stored(state, offset)
+                at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
+                if slots[at + 1] == 0 and sampled[index]:
+                    if state[ENTRIES] >= capacity or stored == 0:
+                        return True
+                    _put(slots, at, hashes[row, 0], hashes[row, 1], 1)
+                    state[ENTRIES] += 1
+                if slots[at + 1] != 0 and not is_passed_over and offset >= start_offset:
+                    if stored == 0:
+                        return True
+                    _put(slots, at, hashes[row, 0], hashes[row, 1], stored)
             row += 1
     return False
-
-
-@kernel
-def put_newest(
-    slots: MapSlots, capacity: int, state: NDArray[np.int64], rows: RecordTable, hashes: Hashes, start: int
-) -> int:
-    """Store the offset of every record with a key from row `start` on, unless its key has a higher one.
-
-    Returns the row before which the map was full, or the number of rows.
-    """
-    slots_count = len(slots) // WORDS
-    for row in range(start, len(rows)):
-        if row + AHEAD < len(rows):
-            _ask_for(slots, slots_count, hashes[row + AHEAD, 1])
-        offset = rows[row].offset
-        if rows[row].key_size < 0 or offset < 0:
-            continue
-        at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
-        if slots[at + 2] == 0:
-            if state[ENTRIES] >= capacity:
-                return row
-            slots[at] = hashes[row, 0]
-            slots[at + 1] = hashes[row, 1]
-            state[ENTRIES] += 1
-        stored = np.uint64(offset) + np.uint64(1)
-        if stored > slots[at + 2]:
-            slots[at + 2] = stored
-    return len(rows)
-
-
-@kernel
-def move_entries(slots: MapSlots, larger: MapSlots) -> None:
-    """Put all entries of a map into an empty one that has room for them."""
-    slots_count = len(larger) // WORDS
-    for slot in range(len(slots) // WORDS):
-        at = slot * WORDS
-        if slots[at + 2] != 0:
-            to = _find(larger, slots_count, slots[at], slots[at + 1])
-            for word in range(WORDS):
-                larger[to + word] = slots[at + word]
-
-
-@kernel
-def stored_offsets(slots: MapSlots, out: NDArray[np.int64]) -> int:
-    """Write the offsets of all entries to `out`, in any order; returns how many there are."""
-    count = 0
-    for slot in range(len(slots) // WORDS):
-        stored = slots[slot * WORDS + 2]
-        if stored != 0:
-            out[count] = np.int64(stored - np.uint64(1))
-            count += 1
-    return count
-
-
-@kernel
-def mark_stored(
-    rows: RecordTable,
-    offsets: NDArray[np.int64],
-    with_null_values: bool,
-    kept: NDArray[np.bool_],
-    found: NDArray[np.bool_],
-) -> None:
-    """Mark the rows whose offsets are in `offsets`; rows without a value only if `with_null_values` is set.
-
-    In `found` the offsets of rows are marked, with a value or not.
-    `offsets` ascend, and rows normally do too. After a step backwards, in a damaged batch, the place in
-    `offsets` is searched again.
-    """
-    place = 0
-    before = np.int64(-1)
-    for row in range(len(rows)):
-        offset = rows[row].offset
-        if row == 0 or offset < before:
-            place = np.searchsorted(offsets, offset)
-        before = offset
-        while place < len(offsets) and offsets[place] < offset:
-            place += 1
-        is_stored = place < len(offsets) and offsets[place] == offset
-        if is_stored:
-            found[place] = True
-        kept[row] = is_stored and (with_null_values or rows[row].value_size >= 0)
