@@ -49,12 +49,12 @@ TABLES: Mapping[str, Mapping[str, Callable[[Sequence[Path]], Scan]]] = {
     "cluster_metadata": {"kafka_metadata": tables.cluster_metadata},
 }
 OWN_VIEWS = {RECORDS, PARTITIONS, *(name for made in TABLES.values() for name in made)}
-# Words that are names for Spark, and names for DuckDB only in double quotes.
+# Spark takes these words as names, DuckDB only in double quotes.
 _BARE = re.compile(r"""(?<!["\w])(offset|group)(?!["\w]|\s+by\b|\s+\d)""", re.IGNORECASE)
 
 
 class _View(NamedTuple):
-    """What a name in a query stands for."""
+    """A table that a query can name: a topic, or one of Kafka's own tables."""
 
     name: str
     source: Source
@@ -62,7 +62,7 @@ class _View(NamedTuple):
 
 
 def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: int | None = None) -> pa.Table:
-    """The result of a query, at most `rows` of it. The options are for topics.
+    """The result of a query, at most `rows` rows of it. The options apply to topics.
 
     UsageError says why DuckDB refuses the query.
     """
@@ -86,10 +86,10 @@ def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: i
 
 
 def _reader_of(connection: duckdb.DuckDBPyConnection, query: str) -> Callable[[str], bool]:
-    """Returns whether the query reads the view of a name, or may read it."""
+    """A function that says whether the query reads the view with this name, or may read it."""
     try:
         names = {name.lower() for name in connection.get_table_names(query)}
-    except duckdb.Error:  # also for some queries without an error
+    except duckdb.Error:  # raised for some valid queries too
         return lambda name: is_named(name, query)
     return lambda name: name.lower() in names
 

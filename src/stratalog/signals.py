@@ -74,7 +74,7 @@ def graceful_stop(
 
     Use it in the main thread, where Python handles signals. A signal that is ignored stays ignored: a shell
     ignores SIGINT for programs in the background. In a forked child the signals have their usual effect.
-    Inside another one, a signal sets both, so that the whole program ends.
+    If one `graceful_stop` is inside another, a signal sets both, so that the whole program ends.
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("graceful_stop handles signals, and Python does that only in the main thread.")
@@ -87,7 +87,7 @@ def graceful_stop(
 
 
 class _Handling:
-    """The handler of some signals while a stop waits for one of them, and those from before."""
+    """The handler of some signals while a stop waits for one of them, and the handlers that it replaced."""
 
     def __init__(self, stop: GracefulStop, signals: Iterable[signal.Signals]) -> None:
         self.stop = stop
@@ -106,7 +106,7 @@ class _Handling:
             signal.signal(number, self.handle)
 
     def end(self) -> None:
-        """Put the handlers from before back, without those that ended meanwhile."""
+        """Restore the earlier handlers, except those that have ended meanwhile."""
         self._is_over = True
         for number in self._before:
             if signal.getsignal(number) == self.handle:
@@ -130,7 +130,7 @@ class _Handling:
 
 
 def _handling_of(handler: Any) -> _Handling | None:
-    """That of a `graceful_stop` around this one, if the handler is one's."""
+    """The handling of a `graceful_stop` around this one, if the handler belongs to one."""
     owner = getattr(handler, "__self__", None)
     return owner if isinstance(owner, _Handling) else None
 

@@ -1,4 +1,4 @@
-"""`stratalog append`: lines as records of a lone log."""
+"""`stratalog append`: appends lines as records to a lone log."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ def _parser(key_delimiter: str | None, *, empty_is_null: bool, json_lines: bool)
         return value_of_line
     delimiter = unescaped(key_delimiter)
     if not delimiter:
-        raise UsageError("-K is empty: give what stands between a key and its value.")
+        raise UsageError("-K is empty: give the text between a key and its value.")
     return keyed_line(delimiter, empty_is_null=empty_is_null)

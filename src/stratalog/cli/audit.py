@@ -62,9 +62,7 @@ def audit(
     from stratalog.operations.audit.by_host import audit_by_host
 
     if by_host and (html is not None or baseline is not None):
-        raise UsageError(
-            "--by-host does not go with --html or --baseline: they are about the files of one host."
-        )
+        raise UsageError("--by-host cannot be combined with --html or --baseline, which are about one host.")
     request = Request.of(directories, config, topic_settings, now, are_here=not by_host)
     local = () if by_host else request.directories
     check_targets([each for each in (to, html) if each is not None], local)

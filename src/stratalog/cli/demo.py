@@ -65,7 +65,7 @@ def demo(
     engine_name: str,
     seed: int,
 ) -> ExitCode:
-    """Build a broker's log directory, cut its power, and bring it back, command by command.
+    """Build a broker's log directory, simulate a power cut, and bring it back, command by command.
 
     It has seven topics, with every codec, transactions and consumer groups; the power cut damages five files.
     `doctor`, `audit`, `recover`, `sql` and `export` follow, each as it would be typed. The folder stays.

@@ -85,7 +85,7 @@ def erase(
     topic_settings: Path | None,
     now: int | None,
 ) -> ExitCode:
-    """Erase records from the log directories of a stopped broker, for good.
+    """Permanently erase records from the log directories of a stopped broker.
 
     DIR are log directories of one broker; or --config names them. All segments with such records are
     rewritten, the active one too; all other records keep their offsets. The old files, files that wait for

@@ -76,7 +76,7 @@ def format_command(
 ) -> ExitCode:
     """Turn log directories that no broker has used into those of a stand-alone broker.
 
-    DIR are all log directories of the node; or --config names them, and they are created if need be. The
+    DIR are all log directories of the node; or --config names them, and they are created if necessary. The
     topics in them, with their ids and settings, become the metadata of a new cluster, and a broker serves
     them. The command can be killed and run again.
 

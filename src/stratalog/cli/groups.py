@@ -1,4 +1,4 @@
-"""`stratalog groups`: consumer groups, what they committed, how far they are behind."""
+"""`stratalog groups`: consumer groups, what they committed, their lag."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def ls(
     last batch of each log are read.
 
     On a narrow terminal columns are left out, in this order: epoch, time index entries, index entries, first
-    time, codec, segments, first offset, policy, partitions, clean, last time. The title names those that are;
-    --plain prints all, and so does a pipe.
+    time, codec, segments, first offset, policy, partitions, clean, last time. The title names the columns
+    that are left out; --plain prints all, and so does a pipe.
 
     Exit status: 0 if everything was listed; 2 for wrong usage; 3 if a partition could not be read.
     """

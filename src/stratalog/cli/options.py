@@ -134,7 +134,7 @@ def _is_directory(path: str) -> bool:
 def split_places(places: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(log directories, names of topics and partitions) from what was typed as `[DIR|NAME]...`.
 
-    The path of a partition's own directory stands for its log directory and its name. UsageError if a path is
+    The path of a partition's own directory means its log directory and its name. UsageError if a path is
     not a directory.
     """
     from stratalog.directory.partitions import partition_at

@@ -32,9 +32,9 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
-    """Refuse what could not be written after hours of reading, and anything inside what is read.
+    """Refuse files that could not be written after hours of reading, or that are inside what is read.
 
-    A command that only looks changes nothing there, and a log is easily overwritten.
+    A command that only reads changes nothing in a log directory, and could easily overwrite a log.
     """
     for file in files:
         if not file.absolute().parent.is_dir():

@@ -118,7 +118,7 @@ def restore(
     return output.report(request.restore(wanted, target, dry_run=dry_run))
 
 
-@quarantine.command("purge", short_help="Delete what is in quarantine, for good.")
+@quarantine.command("purge", short_help="Delete what is in quarantine, permanently.")
 @_options
 @click.option("--id", "wanted", multiple=True, metavar="ID", help="An id that `list` prints; repeatable.")
 @click.option("--all", "is_all", is_flag=True, help="Delete everything, or everything of the named topics.")
@@ -142,7 +142,7 @@ def purge(
     before: int | None,
     dry_run: bool,
 ) -> ExitCode:
-    """Delete what is in quarantine, for good. The logs are not touched.
+    """Delete what is in quarantine, permanently. The logs are not touched.
 
     The broker must be stopped, and its directories shut down cleanly.
     """

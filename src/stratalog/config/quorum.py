@@ -44,7 +44,7 @@ DEFAULT_ENDPOINT = Endpoint(DEFAULT_LISTENER, DEFAULT_HOST, DEFAULT_PORT)
 class QuorumSettings:
     """What a server.properties says about the quorum.
 
-    `voters` are the ids in controller.quorum.voters; none if the metadata log is to have them. `endpoints`
+    `voters` are the ids in controller.quorum.voters; empty if they are in the metadata log. `endpoints`
     are those of this node's controller.
     """
 

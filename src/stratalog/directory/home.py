@@ -356,7 +356,7 @@ def _check_unlocked(directory: str) -> None:
 
 
 def _partition_of(disk: Disk, path: str, directory: Path) -> PartitionDirectory:
-    """The partition that a directory's name means; InvalidNameError says which name would do."""
+    """The partition that a directory's name means; InvalidNameError says which name is right."""
     try:
         return parse_partition_directory(directory.name)
     except InvalidNameError as error:

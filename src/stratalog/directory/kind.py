@@ -8,7 +8,7 @@ segments, and no partition                                one partition's direct
 partitions with files of a log in them                    a log directory of ours
 a clean-shutdown file, a journal or a note of ours        a log directory of ours
 `.lock` or empty partitions, and nothing else             a log directory of ours, not written to yet
-nothing, or only lost+found                               empty: refused, unless one is to be made
+nothing, or only lost+found                               empty: refused, unless it may become one
 anything else                                             an unrelated folder: refused
 
 All code that changes files checks this first, and changes nothing in a directory that is refused: in a wrong
@@ -161,7 +161,7 @@ def check_log_directory(disk: DiskReader, directory: Path, *, may_be_new: bool =
 
 
 def check_place(disk: DiskReader, place: str, directories: Sequence[str], *, option: str) -> None:
-    """UsageError if a broker would stumble over files that are kept in this directory.
+    """UsageError if files that are kept in this directory would disturb a broker.
 
     Files may be kept in a log directory itself, or outside of all of them. A broker takes each folder in a
     log directory for a partition's, and looks at the files of a partition.

@@ -1,7 +1,7 @@
 """One log directory while it is open: lock, clean-shutdown file, checkpoints, and whether it still serves.
 
-A directory whose disk fails goes offline for good: its logs are dropped, nothing more is written to it, its
-lock is released, and it gets no clean-shutdown file.
+A directory whose disk fails goes offline permanently: its logs are dropped, nothing more is written to it,
+its lock is released, and it gets no clean-shutdown file.
 
 Kafka: LogManager, LogDirFailureChannel
 """

@@ -29,7 +29,7 @@ from stratalog.files.reading import DiskReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The node that owns the log directories. None stands for a fact that is not on the disk.
+    """The node that owns the log directories. A fact that is not on the disk is None.
 
     `is_kraft`: a `meta.properties` says so. `metadata_directory` is the place that has
     `__cluster_metadata-0`. `notes` are sentences about what could not be read.

@@ -1,4 +1,4 @@
-"""One reason for which a broker does not start, or does not use a log directory; and what follows from all.
+"""One reason for which a broker does not start, or does not use a log directory; and what all of them mean.
 
 Kafka: LogDirFailureChannel, ReplicaManager.handleLogDirFailure
 """
@@ -83,7 +83,7 @@ def is_start_refused(
 
 
 def unreadable(directory: str, name: str, error: DiskError) -> StartupRefusal:
-    """The reason for a file or folder that the disk does not give out."""
+    """The reason for a file or folder that cannot be read."""
     reason = error.reason if error.reason.endswith(".") else f"{error.reason}."
     return StartupRefusal(
         RefusalKind.UNREADABLE,

@@ -1,4 +1,4 @@
-"""Repairs partitions in a directory that was shut down cleanly but not left quite in that state.
+"""Repairs partitions that a clean shutdown has not left quite as it should.
 
 A broker whose cleaner has failed stops cleanly, and leaves `.cleaned` or `.swap` files. Its next start
 deletes the former and finishes the latter, whether there is a clean-shutdown file or not. An operation that
@@ -120,8 +120,8 @@ def why_not_loaded(
 ) -> str | None:
     """Why a partition of a clean directory cannot be changed before `recover --all`; None if it can be.
 
-    What `repair_partition` repairs without a cut is not a reason, and nobody loads what is marked -delete or
-    -stray. Changes nothing.
+    Problems that `repair_partition` repairs without a cut do not count, nor do folders marked -delete or
+    -stray, which nobody loads. Changes nothing.
     """
     path = join_path(directory, name)
     if parse_partition_directory(name).state not in LOADED or not disk.exists(path):

@@ -180,8 +180,7 @@ class Session:
             self._in(directory, lambda directory=directory: action(directory))  # type: ignore[misc]
 
     def _in(self, directory: LogDirectory, action: Callable[[], object]) -> object:
-        """Do something in one directory. If that fails, the directory goes offline, provided they
-        `fail_alone`.
+        """Do something in one directory. If that fails and directories `fail_alone`, it goes offline.
 
         An error because it is in use, or not a log directory, stops the session for all of them.
         """

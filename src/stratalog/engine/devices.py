@@ -1,8 +1,8 @@
 """Finds which physical device a directory is on, and measures how many readers that device can use.
 
 Every device starts with one reader. Readers are added one by one, as long as each makes the device more than
-a tenth faster. One that does not is removed, and tried again from time to time, because a busy machine may be
-idle a minute later. Why: docs/decisions/0014-readers-by-measuring.md.
+a tenth faster. A reader that does not help is removed, and tried again from time to time, because a busy
+machine may be idle a minute later. Why: docs/decisions/0014-readers-by-measuring.md.
 
 `ReaderCount` decides, from numbers alone. `measuring.py` counts the bytes, `readers.py` has the threads.
 """
@@ -41,7 +41,7 @@ class Device(NamedTuple):
 def device_of(disk: DiskReader, path: Path, *, system: FilePath = _SYSTEM) -> Device:
     """The device that holds the directory: two partitions of one disk are one device.
 
-    A volume on one disk is that disk; a volume over several disks is a separate device.
+    A volume on one disk counts as that disk; a volume over several disks counts as a separate device.
     """
     status = disk.status(path)
     number = 0 if status is None else status.device

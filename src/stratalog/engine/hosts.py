@@ -1,7 +1,7 @@
 """Work for each host of a cluster: directories on disks that only one host has.
 
-A directory is written as HOST:DIR, for one host, or as DIR, for every host that has it. What belongs to a
-host that the cluster does not have, or is found on none, cannot be placed, and the report says so.
+A directory is written as HOST:DIR, for one host, or as DIR, for every host that has it. The report names
+directories that cannot be placed: their host is not in the cluster, or no host has them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OnHost(Generic[OfHost]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed(Generic[OfHost]):
-    """The reports of all hosts with directories, by host; and what could not be placed or done, with why."""
+    """The reports of all hosts with directories, by host; and what could not be placed or done, and why."""
 
     reports: Mapping[str, OfHost]
     problems: tuple[tuple[str, str], ...]

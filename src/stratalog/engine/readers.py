@@ -2,10 +2,10 @@
 
 Theory of operation. Each device has a queue and threads that take from its front, so that a device sees few
 sequential streams. The thread that takes the outcomes looks every few milliseconds at how much was read, lets
-`ReaderCount` decide and reports progress. A reader too many does not first finish its segment, which may have
-a gigabyte left: it pauses before its next read. It goes on when it is wanted again, or when the queue is
-empty and it can no longer slow down others. A reader that has finished a task waits while too many outcomes
-were not taken yet: that bounds the memory.
+`ReaderCount` decide and reports progress. A reader that is no longer wanted does not first finish its
+segment, which may have a gigabyte left: it pauses before its next read. It goes on when it is wanted again,
+or when the queue is empty and it can no longer slow down others. A reader that has finished a task waits
+while too many outcomes were not taken yet: that bounds the memory.
 
 A StratalogError becomes the outcome of its task. Any other exception of a task ends all readers, and is
 raised where the outcomes are taken.

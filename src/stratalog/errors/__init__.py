@@ -55,8 +55,9 @@ StratalogError
     ├── SchemaError                  a schema that is not valid, or that cannot become a column
     └── WrongTypeError               an argument of the wrong type (TypeError)
 
-Facts are attributes, so that a caller need not parse a message. The name in parentheses is a Python error
-that this error and all below it also are, so that `except ValueError` or `except OSError` catches them.
+Facts are attributes, so that a caller need not parse a message. The name in parentheses is a Python error of
+which this error and all below it are subclasses, so that `except ValueError` or `except OSError` catches
+them.
 
 appends  appends that a log refuses
 damage   bytes that no healthy broker wrote

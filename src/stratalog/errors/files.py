@@ -14,7 +14,7 @@ _IN_USE = "a broker or another tool is using this directory: stop it, then run a
 class DiskError(StratalogError, OSError):
     """The system refused to read or write a file. `errno` is the system's number, or 0.
 
-    With the number of a missing file or a missing permission it is one of the two below.
+    For a missing file or a missing permission it is one of the two subclasses below.
     """
 
     errno: int  # never None here
@@ -35,7 +35,7 @@ class DiskError(StratalogError, OSError):
         return type(self), (self.path, self.reason, self.errno)
 
     def on_host(self, host: str) -> DiskError:
-        """The same error, whose words name the host that met it."""
+        """The same error, with the name of the host in its message."""
         return DiskError(self.path, f"{self.reason} (on host {host})", self.errno)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # Without it, opening a pipe that has the name of a file would wait until somebody writes to it.
 _NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
-_LARGE = 1 << 20  # a larger read first asks whether the file has as much
+_LARGE = 1 << 20  # a larger read first checks whether the file is that long
 LARGEST_SMALL_FILE = 64 << 20  # checkpoints of 100,000 partitions have a tenth of that
 
 

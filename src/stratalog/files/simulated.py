@@ -129,7 +129,7 @@ class SimulatedDisk(Disk):
         self._crash_step = step
 
     def crash(self, most: int | None = None) -> list[SimulatedDisk]:
-        """The disks that may be found after a power cut now, each one once. This disk stays unchanged.
+        """The disks that may be found after a power cut now, without duplicates. This disk stays unchanged.
 
         With many open files there are hundreds: `most` limits the number, with the same choice every time.
         """

@@ -14,7 +14,7 @@ from stratalog.files.reading import DiskReader
 
 
 class FileStamp(NamedTuple):
-    """A file's size and time of change, where the work was planned. A missing file has size -1."""
+    """A file's size and time of change, as the driver saw them. A missing file has size -1."""
 
     path: str
     size: int

@@ -1,4 +1,4 @@
-"""Data in and out over many logs: each job is a plan, a pure task and what is done with the results.
+"""Data in and out over many logs: each job has a plan, pure tasks, and a step that uses their results.
 
 decoding/          keys and values decoded, by schemas that are found for them
 export             log directories to Parquet, each record once

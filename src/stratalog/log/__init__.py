@@ -1,6 +1,6 @@
 """One partition: append, read, roll, truncate, retain, load.
 
-all_or_none         several batches of which an error leaves none
+all_or_none         appends several batches, all or none
 api/                the public face: PartitionLog, ManagedLog, views, consuming
 append              the first checks of a set of batches, before the lock
 appender            `Appender`: checks a set of batches and writes it
@@ -19,7 +19,7 @@ log                 `Log`: the lock, and the order in which the parts are called
 log_end             where a log ends, why there, and how its last writer left it
 marks               `LogMarks`: start, end, high watermark, last stable offset
 new_records         converts the caller's records and times
-offsets             an offset with the place where it is
+offsets             an offset, and its place in a segment
 origin              who asks for an append
 partition_metadata  partition.metadata: the topic id
 parts               what the parts of a log share

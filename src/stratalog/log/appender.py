@@ -127,7 +127,7 @@ class Appender:
         return prepared
 
     def write_prepared(self, info: AppendInfo) -> None:
-        """Write the next one of them."""
+        """Write the next of the prepared sets."""
         segment = self._segment_for(info)
         try:
             while not self._write(info, segment, NO_CHANGES):

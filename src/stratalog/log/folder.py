@@ -96,8 +96,8 @@ class LogFolder:
         """Return when the names of these segments' files are on the device, and so are all renames.
 
         After a power cut, a file without its name is lost. If a rename is lost, a segment that retention had
-        deleted is in the log again; if it is torn, the log would end there. Appends go on, so each count is
-        read before the sync.
+        deleted is in the log again; if that segment is torn, the log would end there. Appends go on, so each
+        count is read before the sync.
         """
         changes_count = self._changes_count + self._producers.snapshots.names_count
         counts = [segment.names_count for segment in segments]

@@ -83,7 +83,7 @@ def load(
     `before_change` is called after all checks, before the first change of a file. Files that wait for their
     deletion are deleted, because their readers ended with their process; a caller may keep them with
     `keeps_deleted`. `kept_marks` are the log's entries in its owner's checkpoints, which the log changes
-    before its files. `kind` is what the log is made of: a manager has logs of its own kind.
+    before its files. `kind` is the class of the log: a manager has its own.
     """
     name = os.fspath(directory)
     disk.release(name)

@@ -57,7 +57,7 @@ def to_record(offset: int, record: bytes | AppendableRecord, now: int) -> Record
 def to_columns(records: Sequence[bytes | AppendableRecord], now: int) -> RecordColumns | None:
     """Many records of the usual types as columns, without an object for each; None for any others.
 
-    It gives what `to_record` gives, which also refuses wrong types.
+    The result is the same as with `to_record`, which also refuses wrong types.
     """
     kinds = set(map(type, records))
     if kinds == _BYTES:
@@ -143,7 +143,7 @@ def _timestamp(time: datetime | int) -> int:
 
 
 def _index(number: int) -> int:
-    """The integer that this is, NumPy's too. TypeError for True and False, which Python counts as 1 and 0."""
+    """The value as an integer, also NumPy's. TypeError for True and False, which Python counts as 1 and 0."""
     if isinstance(number, bool):
         raise TypeError(f"{number} is a bool")
     return operator.index(number)

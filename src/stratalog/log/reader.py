@@ -17,9 +17,9 @@ _T = TypeVar("_T")
 
 
 class LogReader:
-    """Reads from the segments of one moment. They stay readable, whatever happens to the log.
+    """Reads from the segments of one moment. They stay readable for a while, whatever happens to the log.
 
-    But only for file.delete.delay.ms: a read that was delayed for longer starts again with the present
+    That while is file.delete.delay.ms: a read that was delayed for longer starts again with the present
     segments. It takes no lock, except to find the place of a high watermark that was not looked up yet.
     """
 

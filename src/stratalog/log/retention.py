@@ -38,7 +38,7 @@ class Rule(Enum):
 
 
 class KeepReason(Enum):
-    """Why a segment stays, the first of these that holds."""
+    """Why a segment stays; if several reasons hold, the first of them."""
 
     NOT_REPLICATED = "high watermark"
     EMPTY = "empty and active"

@@ -124,7 +124,7 @@ class LogCleanerManager:
                 self._states.end(log.topic_partition)
             self._changed.notify_all()
 
-    # Keep off
+    # Stop and pause
 
     def abort_and_pause(self, topic_partition: TopicPartition) -> None:
         """Stop and pause the cleaning of a log; returns when no thread cleans it any more."""

@@ -69,7 +69,7 @@ class Copies:
     def filling(self, topic_partition: TopicPartition) -> Iterator[None]:
         """Let one thread at a time move a log; called without the manager's lock.
 
-        Two that fill the same copy would each see only a part of the truncations.
+        Two threads that fill the same copy would each see only a part of the truncations.
         """
         with self._fillers.setdefault(topic_partition, threading.Lock()):
             yield

@@ -119,7 +119,8 @@ def take_marks_of(copy: Log, source: Log) -> None:
     """Flush the copy to the device, and give it the marks of the log it replaces."""
     start, high_watermark = source.log_start_offset, source.high_watermark
     if start > copy.log_start_offset:
-        # A start is not raised above the high watermark, though that is below it where both are in one batch.
+        # A log refuses a start above its high watermark. The source can have one, if both are in the same
+        # batch.
         copy.update_high_watermark(max(start, high_watermark))
         copy.increment_log_start_offset(start)
     copy.update_high_watermark(high_watermark)

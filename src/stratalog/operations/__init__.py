@@ -1,6 +1,6 @@
 """Operations on the directories of a stopped broker. Each operation looks, plans, applies and reports.
 
-append           lines as records of a lone log
+append           appends lines as records to a lone log
 audit/           every byte checked, nothing changed; a broker may run
 compact          compaction, whatever min.cleanable.dirty.ratio says
 disk_tree        the files of directories as a tree with sizes, and as ncdu reads it

@@ -1,8 +1,8 @@
-"""`append`: lines as records of a lone log, until the input ends or a line is wrong.
+"""`append`: appends lines as records to a lone log, until the input ends or a line is wrong.
 
 A line is a value; with a delimiter, a key and a value; or a JSON object as `cat -J` prints it. Lines are
 appended as soon as they arrive, so a slow input does not wait for a full batch. A wrong line ends the
-command: the lines before it are appended, and neither it nor any line after it.
+command: the lines before it are appended, but not this line or any after it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _headers(found: Any) -> tuple[Header, ...]:  # Any: a value of JSON
     if found is None:
         return ()
     if not isinstance(found, list) or len(found) % 2:
-        raise ValueError("headers are not a list of names and values in turns")
+        raise ValueError("headers are not a list of names and values, one after the other")
     names, values = found[::2], found[1::2]
     if not all(isinstance(name, str) for name in names):
         raise ValueError("the name of a header is not text")
@@ -197,7 +197,7 @@ class Appending:
             raise UsageError(str(error)) from error
 
     def _check_log(self, directory: str) -> None:
-        """UsageError unless there is a log: without --create none is begun, in an empty folder neither."""
+        """UsageError unless there is a log: without --create none is begun, not even in an empty folder."""
         status = self.disk.status(directory)
         if status is None:
             raise UsageError(f"{directory} does not exist: check the path, or create the log with --create.")

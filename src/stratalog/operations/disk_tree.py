@@ -1,6 +1,6 @@
 """The files of log directories as a tree with their sizes: what `du` adds up, and what ncdu reads.
 
-`size` is what a file says it has, `disk_size` what it takes on the disk: an index that a broker has
+`size` is the length of a file, `disk_size` the space that it takes on the disk: an index that a broker has
 preallocated with zeros takes nearly nothing.
 """
 

@@ -3,8 +3,8 @@
 It reads only names, sizes and small files, so it takes seconds, however much data there is. `audit` checks
 checksums. Nothing is locked or changed.
 
-Beside what `startup_refusals.py` knows: a broker does not start on directories that were never formatted, and
-sets partitions aside that its cluster's metadata does not have on this node.
+In addition to the reasons of `startup_refusals.py`: a broker does not start on directories that were never
+formatted, and sets aside partitions that its cluster's metadata does not assign to this node.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _MANY_DAYS = 3650
 class DiskUse:
     """A row: a partition, or several things together.
 
-    `disk_size` is what its files take on the disk, `size` what they say they have. `log_size` are its live
+    `disk_size` is the space that its files take on the disk, `size` their length. `log_size` are its live
     .log files, which is what Kafka calls its size; `waiting_size` are files that end in .deleted. `growth` is
     in bytes a day. `is_assumed`: settings are not known, and Kafka's defaults are used.
     """

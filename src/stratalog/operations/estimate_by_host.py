@@ -35,8 +35,8 @@ class HostEstimate:
 def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, now: int) -> EstimateReport:
     """Estimate directories, each on its host: HOST:DIR, or DIR for every host that has it.
 
-    What cannot be placed, and a host that fails, is a problem of the report. UsageError if the engine has no
-    hosts.
+    The `problems` of the report name directories that cannot be placed, and hosts that fail. UsageError if
+    the engine has no hosts.
     """
     # The disk and the clock of this process stay here.
     sent = HostEstimate(asked=replace(asked, engine=None, disk=DiskReader(), clock=_no_clock), now=now)

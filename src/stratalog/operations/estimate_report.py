@@ -20,7 +20,7 @@ class PartitionEstimate:
 
     `size` is the whole log, `cleanable` the part that may be cleaned. `freed` counts records that newer
     records of the same key replace, and `lost` records without a key, which the cleaner deletes although
-    nothing replaces them. `compact` frees the sum of both, give or take `bound`, which is 0 after a full
+    nothing replaces them. `compact` frees the sum of both, plus or minus `bound`, which is 0 after a full
     pass. `deleted` is what retention deletes as well, if the topic also has the policy delete. `draws` is the
     size of a sample, 0 for a full pass.
     """

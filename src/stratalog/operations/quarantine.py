@@ -2,7 +2,7 @@
 
 Each range or file that was kept has an id, made from its line in the manifest, which stays the same as long
 as it is kept. Listing and showing only read. Restoring writes a new file outside of the log directories, bit
-for bit; the bytes also stay in quarantine. Purging deletes them for good, in a session
+for bit; the bytes also stay in quarantine. Purging deletes them permanently, in a session
 (`directory/session.py`): the directories must not be in use, and must have been shut down cleanly. The logs
 themselves are not touched, so the clean-shutdown files stay.
 """
@@ -73,7 +73,7 @@ class QuarantineRequest:
         )
 
     def restore(self, wanted: str, target: str, *, dry_run: bool = False) -> QuarantineReport:
-        """Write the bytes to a new file. UsageError if it exists, or is where a broker would stumble over it.
+        """Write the bytes to a new file. UsageError if it exists, or would be in a log directory.
 
         QuarantineError, and no file, if the bytes have changed since they were kept."""
         ((found, quarantine),) = self._chosen([wanted])

@@ -1,4 +1,4 @@
-"""`recover`: makes log directories what a clean shutdown leaves, and says whether the broker may be started.
+"""`recover`: recovers log directories as after a clean shutdown, and says whether the broker may be started.
 
 `directory/recovery` does the recovery and returns a value. This module adds the answer to the operator's last
 question: will a broker start here (`directory/startup_refusals.py`)? It is read from the directories as they

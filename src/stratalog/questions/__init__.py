@@ -3,7 +3,7 @@
 assignments   which member has which partitions, in the newer protocols
 choosing      topics and partitions by name, and where to start in each
 formats       kcat's format strings
-groups        consumer groups, what they committed, how far they are behind
+groups        consumer groups, what they committed, their lag
 internals     records of Kafka's internal topics, decoded
 lines         Arrow batches as lines of bytes, by a format or as JSON
 offsets       the offset for a time in each partition

@@ -37,7 +37,7 @@ COMMAND_WORDS = {
 class Start:
     """Where to start in each partition: at an offset, `from_end` offsets before the end, or at a time.
 
-    `offset` can be EARLIEST or LATEST. `until_ms` is not a start: kcat's -o says that too.
+    `offset` can be EARLIEST or LATEST. `until_ms` is an end, which kcat's -o can give as well.
     """
 
     offset: int | None = None

@@ -49,7 +49,7 @@ Format = tuple[FormatField | bytes, ...]
 
 
 def parse_format(text: str) -> Format:
-    """The parts of a format string; UsageError for a letter that there is not."""
+    """The parts of a format string; UsageError for a letter that does not exist."""
     parts: list[FormatField | bytes] = []
     position = 0
     for match in _TOKEN.finditer(text):
@@ -76,7 +76,7 @@ def default_format(*, delimiter: str = "\\n", key_delimiter: str | None = None) 
 
 
 def unescaped(text: str) -> bytes:
-    """Text with backslashes as the bytes that it stands for; UTF-8."""
+    """Text with backslashes as the bytes that it means; UTF-8."""
     found, position = b"", 0
     for match in _ESCAPE.finditer(text):
         found += text[position : match.start()].encode("utf-8", "surrogateescape")

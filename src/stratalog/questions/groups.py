@@ -1,8 +1,8 @@
-"""`groups`: what consumer groups have committed, how far they are behind, and who their members were.
+"""`groups`: what consumer groups have committed, their lag, and who their members were.
 
-It is what a coordinator knows when it has loaded __consumer_offsets, set against the ends of the logs. A
-group of the directories of one broker is complete: all its records are in one partition. A group whose
-partition of __consumer_offsets is on another broker is not seen here.
+It is what a coordinator knows when it has loaded __consumer_offsets, compared with the ends of the logs. A
+group that is seen here is complete: all its records are in one partition. A group whose partition of
+__consumer_offsets is on another broker is not seen here.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class ConsumerGroup:
 class GroupLag:
     """What a group committed for a partition, or was assigned.
 
-    `lag` is None without a commit, and for a partition that is not in these directories. `member` is who has
-    the partition, if that is known.
+    `lag` is None without a commit, and for a partition that is not in these directories. `member` is the
+    member that reads the partition, if that is known.
     """
 
     group: str

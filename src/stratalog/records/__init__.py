@@ -14,9 +14,9 @@ internal_topics  which topics are Kafka's own
 kernels/         the hot loops
 legacy           v0 and v1 message sets, read only
 reader           batches and records one by one
-rows             batches to rows: the loop of every reader in bulk
+rows             batches to rows: the loop of every bulk reader
 scratch          reused memory for decompressed batches
-unpack           a run of batches readable in one array
+unpack           makes a run of batches readable in one array
 utf8             text as Java reads it
 walk             from batch to batch, and why it stopped
 warm             compiles the kernels of this package

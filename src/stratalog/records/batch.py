@@ -179,7 +179,7 @@ def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, posit
 def set_max_timestamp(
     buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int, position: int = 0
 ) -> None:
-    """Set both and the CRC over them, unless neither changes. Kafka: DefaultRecordBatch.setMaxTimestamp."""
+    """Set both; a change also sets the CRC. Kafka: DefaultRecordBatch.setMaxTimestamp."""
     _check_changeable(buffer, position)
     header = BatchHeader.unpack(buffer, position)
     if (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):

@@ -1,7 +1,7 @@
 """Encodes the records section of a batch with a few records, in plain Python.
 
 The kernel that encodes records takes them as some fourteen arrays. For a few records, making the arrays takes
-five times as long as this. Both give the same bytes: tests/records/test_few.py holds them together.
+five times as long as this. Both give the same bytes: tests/records/test_few.py checks that.
 """
 
 from __future__ import annotations

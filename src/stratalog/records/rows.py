@@ -1,6 +1,6 @@
 """Batches to rows: walks, checks, unpacks and decodes the batches of a buffer, thousands of rows at a time.
 
-`ColumnReader` makes Arrow batches of the rows, and a log's `records` Python values.
+`ColumnReader` makes Arrow batches of the rows, and `records` of a log makes Python values of them.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ class RowReader(ABC, Generic[_Made]):
     def _even_rows(self, total: int) -> int:
         """How many rows to put into each piece of a run, so that no small one is left at its end.
 
-        A reader that joins small ones with others would copy all of them. Legacy headers do not know how many
-        records there are: their `total` is 0.
+        A consumer that joins small pieces with others would copy all of them. Legacy headers do not know how
+        many records there are: their `total` is 0.
         """
         parts = -(-total // self._max_rows)
         return -(-total // parts) if parts else self._max_rows

@@ -59,7 +59,7 @@ def scan(
 
     A path is a log directory, a partition's directory or a pattern. Without `topics` all topics are read
     except Kafka's internal ones. `since` and `until` bound each partition as Kafka finds offsets by time:
-    from its first record that is not before `since` up to its first one that is not before `until`. With
+    from its first record at or after `since`, up to its first record at or after `until`. With
     `offsets` only the partitions that it names are read. Only `columns` are decoded. Reading takes no lock
     and changes nothing; a broker may be running. It uses all cores, or `threads`.
 

@@ -3,7 +3,7 @@
 `SegmentReader.find_offset_by_timestamp` follows the lengths of batches, as Kafka does: a damaged length looks
 like the end of the segment, and a damaged time or offset leads to another record. Here the batches from the
 index entry up to the record must have correct checksums and ascending offsets. If they do not, the search
-begins again and goes on past the damage, as a reader does that skips it. The time index is trusted: all
+begins again and goes on past the damage, like a reader that skips damage. The time index is trusted: all
 records before the entry that it names are earlier, so damage there hides nothing.
 """
 
@@ -42,7 +42,7 @@ class TimeSearch(NamedTuple):
 
     @property
     def first_offset(self) -> int | None:
-        """All records before this offset are earlier than the time; None if all records are."""
+        """Records before this offset are earlier than the time; None if all of the segment are."""
         if self.hidden is not None:
             return self.hidden.first_offset
         return None if self.record is None else self.record.offset

@@ -90,7 +90,7 @@ class LogSegment:
         # The number of finished changes to the log, and that number at the start of its last sync; -1: no
         # sync yet. A change counts only when it is finished: a sync in the middle of it may miss a part.
         self._changes_count, self._synced_count = 0, -1
-        self.has_failed_sync = False  # bytes may be lost for good, even if a later sync succeeds
+        self.has_failed_sync = False  # bytes may be lost permanently, even if a later sync succeeds
 
     @classmethod
     def create(
@@ -380,7 +380,7 @@ class LogSegment:
             self._go_by(target, self.suffix)
 
     def delete(self) -> None:
-        """Delete all existing files for good: later files of these names do not belong to this segment."""
+        """Delete all existing files permanently: later files of these names do not belong to this segment."""
         reader = self.reader
         with reader.lock:
             if reader.is_gone:

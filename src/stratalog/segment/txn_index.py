@@ -54,7 +54,7 @@ class AbortedTxn(NamedTuple):
 
 
 def refused_version(data: bytes, base_offset: int) -> int | None:
-    """The version of an entry for which a broker ends when it loads the segment; None if it loads it.
+    """The version of an entry that stops a broker when it loads the segment; None if the broker loads it.
 
     A broker checks the entries in their order, and rebuilds the index at the first marker that is below the
     base offset.

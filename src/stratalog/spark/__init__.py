@@ -7,7 +7,7 @@ export        exports on Spark
 frames        `stratalog.spark.read`
 java          a Java for an embedded Spark
 latest        `stratalog.spark.latest`
-listening     hears on the driver what workers leave out
+listening     receives on the driver what workers leave out
 on_hosts      runs a function once on each host
 plain_errors  Spark's errors in words
 registering   `stratalog.spark.register`

@@ -82,7 +82,7 @@ class SparkEngine:
     def run_on_hosts(
         self, function: TaskFunction[str, Result], *, expected: Sequence[str] = ()
     ) -> Mapping[str, Result | StratalogError]:
-        """As `HostsEngine.run_on_hosts`. Hosts are told apart by the names that Spark has for them."""
+        """As `HostsEngine.run_on_hosts`. Hosts are distinguished by Spark's names for them."""
         from stratalog.spark.on_hosts import run_on_hosts
 
         return run_on_hosts(self, function, expected)

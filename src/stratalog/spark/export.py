@@ -1,4 +1,4 @@
-"""Exports log directories: the tasks write Parquet themselves, Spark's writers any other format.
+"""Exports log directories: the tasks write Parquet themselves; Spark's writers write any other format.
 
     export(spark, "/var/lib/kafka", "/data/orders", topics="orders", value="json")
 
@@ -65,12 +65,12 @@ def export(
     on_progress: OnProgress | None = None,
     **options: object,
 ) -> ExportReport:
-    """Export the records that a read with these options gives and the folder does not have yet.
+    """Export the records that a read with these options returns, unless the folder already has them.
 
     `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
     `key_reader` and `value_reader` to which one all keys or values are converted (docs/schemas.md). `codec`
     is for Parquet; other formats take Spark's `writer_options`. Any other keyword is an option of the source.
-    What was left out of a damaged log, if onCorruption is skip, is in the report, and is warned of.
+    If onCorruption is skip, the report and a warning say what was left out of a damaged log.
     """
     from stratalog.jobs.export import export_logs, run_export
     from stratalog.jobs.reading.omissions import warn_of

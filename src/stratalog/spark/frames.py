@@ -30,13 +30,13 @@ def read(
 ) -> DataFrame:
     """A DataFrame of Kafka log directories that reads only the requested topics, times and columns.
 
-    `since` and `until` bound each partition as Kafka finds offsets by time: from its first record that is not
-    before `since` up to its first one that is not before `until`. Only `columns` are read; with an empty list
-    rows can be counted. Any other keyword is an option of the source.
+    `since` and `until` bound each partition as Kafka finds offsets by time: from its first record at or after
+    `since`, up to its first record at or after `until`. Only `columns` are read; with an empty list rows can
+    be counted. Any other keyword is an option of the source.
 
     With onCorruption=skip or failOnDataLoss=false, `on_omission` is called for each place that an action
     leaves out, in another thread, before the action returns; by default the read warns (OmissionWarning). The
-    same goes for keys and values that cannot be decoded. On a cluster, a query that stops early, as with a
+    same applies to keys and values that cannot be decoded. On a cluster, a query that stops early, as with a
     LIMIT, may not report all places.
 
         read(spark, "/var/lib/kafka", topics="orders", since="2026-11-15T12:00", columns=["value"])

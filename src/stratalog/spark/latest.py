@@ -2,7 +2,7 @@
 
 Only keys and offsets are aggregated; the records are then chosen by their offsets, so that no value takes
 part in a shuffle by key. Keys are compared, and deletions are found, by bytes: a key or value that cannot be
-decoded is null, but it is there.
+decoded becomes null, but exists.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Hears on the driver what workers leave out of a read (`telling.py`).
+"""Receives on the driver what workers leave out of a read (`telling.py`).
 
     listener = Listener(spark, found.append)
     spark.read.format("stratalog").option(ADDRESS_OPTION, listener.address)
 
-An omission counts once, even if it is heard in both ways, from an attempt that Spark repeats, or from a frame
+An omission counts once, even if it arrives in both ways, from an attempt that Spark repeats, or from a frame
 that is used again. When an action returns, the listener has heard everything that its tasks reported.
 """
 

@@ -2,8 +2,8 @@
 
 Spark looks for sources with the Python that its workers use: `PYSPARK_PYTHON`, or the first `python3` on
 PATH, which in a virtual environment that is not activated is another one. That search also does not see what
-`--py-files` and `addPyFile` ship. A source that is registered by its class has neither problem. It also
-brings Spark's accumulators with it, which a source that Spark found does not have.
+`--py-files` and `addPyFile` ship. A source that is registered by its class has neither problem. Unlike a
+source that Spark has found by its name, it can also use Spark's accumulators.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     kafka_commits, kafka_groups, kafka_members, kafka_transactions, kafka_metadata
                               what Kafka keeps in its internal topics, decoded
     kafka_partitions, kafka_lag
-                              offsets, size and times of partitions; how far groups are behind
+                              offsets, size and times of partitions; the lag of groups
 
 Creating a view costs as much as planning a read, and Spark does not tell a source which columns a query
 needs. So both are found in the text of the query: a word that only looks like a name costs a little time.

@@ -36,14 +36,14 @@ def prepare_worker() -> None:
 
 
 def _end_quietly() -> None:
-    """Let the daemon that forked this process say nothing if Spark closes the connection."""
+    """Let the daemon that forked this process print nothing if Spark closes the connection."""
     daemon = sys.modules["__main__"]
     if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
         daemon.traceback = LastWords()  # type: ignore[attr-defined]
 
 
 class LastWords:
-    """Stands in for the module `traceback` in the daemon, which uses it only when a worker fails."""
+    """Replaces the module `traceback` in the daemon, which uses it only when a worker fails."""
 
     def print_exc(self) -> None:
         if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):

@@ -1,7 +1,7 @@
 """What Kafka keeps about itself, as scans: groups, commits, transactions, metadata, partitions, lag.
 
 internal    internal topics, record by record or as their current state
-partitions  each partition with its offsets, size and times, and how far groups are behind
+partitions  each partition with its offsets, size and times, and the lag of groups
 sources     tables that are computed when they are read
 
 Not here: how messages are decoded (`jobs/tables.py`).

@@ -1,4 +1,4 @@
-"""Each partition of log directories with its offsets, size and times, and how far groups are behind."""
+"""Each partition of log directories with its offsets, size and times, and the lag of groups."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 class Records(NamedTuple):
     """Decoded rows of some batches of a run.
 
-    When these rows have been returned, all rows of the batches before `batches_end` have been.
+    After these rows, all rows of the batches before `batches_end` have been returned.
 
     `fault` says what is wrong with the last of these batches.
     """

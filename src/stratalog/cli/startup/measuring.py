@@ -74,7 +74,7 @@ def gain(row: Measured, rows: Sequence[Measured]) -> float | None:
 
 
 class Measuring:
-    """Loads one directory again and again; `say` is told what is measured."""
+    """Loads one directory again and again; `say` is called with what is measured."""
 
     def __init__(
         self, directory: StartupDirectory, *, rounds: int, cold: bool, say: Callable[[str], None]

@@ -1,6 +1,6 @@
 """Turns log directories into those of a stand-alone broker: makes a cluster's metadata from what is on disk.
 
-choices   what the caller decides, and what is decided where the caller says nothing
+choices   what the caller decides, and the defaults for the rest
 format    `format_directories`: locks, looks, plans, writes
 identity  decides the ids of cluster, directories and topics
 look      the topics and partitions that are in the directories

@@ -1,4 +1,4 @@
-"""What the caller of a format decides, and what is decided where the caller says nothing."""
+"""What the caller of a format decides, and the defaults for the rest."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from stratalog.log.partition_metadata import topic_id_from_text
 from stratalog.records.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 DEFAULT_NODE_ID = 1
-_MOST_PARTITIONS = 10_000  # of one topic; more is a slip of the keyboard
+_MOST_PARTITIONS = 10_000  # of one topic; more is a typing error
 _INTERNAL_COUNT = 50
 _COUNT_SETTINGS = {
     CONSUMER_OFFSETS: "offsets.topic.num.partitions",
     TRANSACTION_STATE: "transaction.state.log.num.partitions",
     SHARE_GROUP_STATE: "share.coordinator.state.topic.num.partitions",
 }
-# What a broker gives its own topics when it creates them.
+# The settings that a broker gives its own topics when it creates them.
 _INTERNAL_SETTINGS: dict[str, dict[str, ConfigValue]] = {
     CONSUMER_OFFSETS: {
         "cleanup.policy": "compact",

@@ -1,6 +1,6 @@
 """`format_directories`: turn log directories into those of a stand-alone broker.
 
-1. The directories are looked at, and everything that refuses the run does so before anything is created.
+1. The directories are looked at. If the run is refused, that happens before anything is created.
 2. All of them are locked, and looked at again. Logs of `open_log` that were closed are taken over, as any
    session would; a directory that was not shut down cleanly is refused.
 3. The ids are noted in each directory (`note.py`).
@@ -9,8 +9,8 @@
 5. meta.properties is written, last in the directory with the metadata. A broker does not start before that.
 6. The notes are deleted.
 
-Logs are not changed, so the clean-shutdown files stay where they are until they are replaced. A run that is
-killed anywhere is finished by the next one, with the same ids. Kafka: Formatter, StorageTool
+Logs are not changed, so the clean-shutdown files stay where they are until they are replaced. The next run
+finishes one that was killed anywhere, with the same ids. Kafka: Formatter, StorageTool
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The metadata of a new cluster as records, and the files that hold it.
 
 The records say what a controller would have written up to the clean stop of a node that had these topics: the
-broker is registered and fenced, each partition has no leader, and its only replica may become it. The broker
-epoch is in the clean-shutdown files too, so that the controller takes the stop for a clean one.
+broker is registered and fenced, each partition has no leader, and its only replica may become leader. The
+broker epoch is in the clean-shutdown files too, so that the controller treats the stop as clean.
 
-The snapshot stands for a log of these records from offset 0 on. It is not at offset 0: another node that
-joins the cluster would then read the log from there, and not the snapshot.
+The snapshot counts these records from offset 0, as a log would. Its own offset is above 0: at 0, another node
+that joins the cluster would read the log from there, and not the snapshot.
 
 Kafka: MetadataImage, ReplicationControlManager, ClusterControlManager.registerBroker
 """

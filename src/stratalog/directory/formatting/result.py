@@ -55,7 +55,7 @@ class FormatResult:
 
     `endpoints` are those of the controller if the metadata names the voters, otherwise there are none, and
     server.properties has to name them. `was_finished`: an earlier run, which was interrupted at its end, had
-    done everything but to remove its notes. `recovery` is what was done to take over logs of `open_log`.
+    done everything except removing its notes. `recovery` is what was done to take over logs of `open_log`.
     """
 
     cluster_id: str | None

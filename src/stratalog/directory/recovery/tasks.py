@@ -65,7 +65,7 @@ class StampedScan(NamedTuple):
 
 
 def scan_stamped(disk: DiskReader, stamped: StampedScan) -> ScanResult:
-    """The scan of one segment; OtherFileError if this machine sees other files, then or afterwards."""
+    """The scan of one segment; OtherFileError if this machine sees other files, before it or after."""
     stamped.check(disk)
     result = scan(disk, stamped.task)
     stamped.check(disk)

@@ -1,4 +1,4 @@
-"""How keys and values are to be decoded, as it was asked for: an encoding, schemas, a reader schema.
+"""How the caller wants keys and values to be decoded: an encoding, schemas, a reader schema.
 
 Nothing is looked at here and nothing heavy is imported: the options of a read are parsed with it.
 """

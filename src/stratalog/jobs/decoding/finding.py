@@ -1,7 +1,7 @@
 """Finds the schemas of a read: in files, in a folder, or in the topic of the schema registry beside the data.
 
-No registry is asked. The reader schema is the newest of the subject of the topic (`orders-value`), or the one
-that is named: by id (`8`), by subject and version (`orders-value:3`, `orders-value`), or as a file.
+No registry is contacted. The reader schema is the newest of the subject of the topic (`orders-value`), or the
+one that is named: by id (`8`), by subject and version (`orders-value:3`, `orders-value`), or as a file.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _records(disk: DiskReader, asked: ReadOptions, on_omission: OnOmission) -> I
 def _newest(
     disk: DiskReader, options: ReadOptions, which: str, asked: AskedDecoding, store: SchemaStore
 ) -> str:
-    """The name of the newest schema: of the largest id in files, and else of the subject of the topic.
+    """The name of the newest schema: with the largest id in files, otherwise of the topic's subject.
 
     Several topics must have columns of one type.
     """

@@ -1,8 +1,9 @@
 """Schemas in files: `7=a.avsc,8=b.avsc`, or a folder with 7.avsc, 8.avsc and types that these refer to.
 
 The ending of a name says what is in a file: .json a JSON Schema, .proto Protobuf, anything else Avro. A
-schema may use a type that another file defines. If several do, the schema cannot be used: which of them its
-writer had is not known. A file of a folder that has no number for its name is taken first.
+schema may use a type that another file defines. If several files define it, the schema cannot be used,
+because nobody knows which of them its writer had. In a folder, a file whose name is not a number is
+preferred.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ A task's files count once its note exists; the note is written atomically. A run
 the run's folder is deleted. So after a kill at any point, running the export again finishes the run and
 repeats nothing.
 
-Spark and Arrow ignore folders that begin with an underscore. Polars ignores nothing but empty files: a ledger
+Spark and Arrow ignore folders that begin with an underscore. Polars ignores only empty files: a ledger
 in the folder would make it refuse the whole folder. So the ledger is beside it, except where only the folder
 can be written to. Older versions had it in `_stratalog/ledger.json`; the next run moves it.
 """

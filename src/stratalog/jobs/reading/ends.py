@@ -49,7 +49,7 @@ def ends_of(
 
     Bytes after the last batch of a cleanly closed log are damage: a CorruptRecordError, unless damage is
     skipped. With `passes_open`, a read of committed records goes on past an open transaction to the end of
-    the log and leaves only that transaction's records out, as a coordinator does that loads its topic.
+    the log and leaves only that transaction's records out, like a coordinator that loads its topic.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:

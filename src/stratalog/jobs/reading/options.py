@@ -89,7 +89,7 @@ class OnCorruption(Enum):
 class ReadBound:
     """Where a read begins or ends; the first of these that is set counts.
 
-    Offsets and times are for each partition, where -2 and -1 stand for the earliest and the latest offset.
+    Offsets and times are for each partition, where -2 and -1 mean the earliest and the latest offset.
     """
 
     timestamp: int | None = None
@@ -343,7 +343,7 @@ def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> 
         if offset < EARLIEST or offset == forbidden:
             raise UsageError(
                 f"{name} says {offset} for {partition}: that is not a valid offset. An offset is 0 or more; "
-                f"{EARLIEST} stands for the earliest (to start at), {LATEST} for the latest (to end at)."
+                f"{EARLIEST} means the earliest (to start at), {LATEST} the latest (to end at)."
             )
     return ReadBound(offsets=offsets, option=name)
 

@@ -2,7 +2,7 @@
 
 A split is read where its hint says, if the file still matches the hint. If not (a broker has compacted, cut,
 rolled or removed it since), the split is searched by its offsets; offsets that are not found are data loss.
-Every checksum is checked. Other columns are not copied.
+Every checksum is checked. Columns that were not requested are not copied.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ from stratalog.segment.time_index import to_entries as to_time_entries
 # Rows of a partition wait until they have this many bytes: otherwise a Spark batch over many partitions would
 # become many small batches.
 ENOUGH_BYTES = 1 << 20
-# Waiting rows keep the whole Arrow batch in memory that they are a slice of. This limit on all waiting bytes
-# keeps a partition with few rows from holding all of a task's rows in memory.
+# Waiting rows are slices of an Arrow batch, and keep all of that batch in memory. This limit on all waiting
+# bytes keeps a partition with few rows from holding all of a task's rows in memory.
 MOST_BYTES = 64 << 20
 ABANDONED_MS = 24 * 3_600_000
 _TIME_ENTRY_SIZE = 12

@@ -11,7 +11,7 @@ managed_log       `ManagedLog`: a log of a `LogManager`
 outline           a log in outline, for listings of many: names, sizes, first and last batch
 partition_log     `PartitionLog`: a log of `open_log`, from open to close
 replay            producers of a log that another process writes
-seen_epochs       leader epochs for a view, from the batches where their file is garbled
+seen_epochs       leader epochs for a view, from the batches if their file is garbled
 tailing           follows a log: its records as they arrive
 view              `LogView`: a log as it was at the last look
 

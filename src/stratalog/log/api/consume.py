@@ -1,7 +1,7 @@
 """Records of a log as a consumer gets them: no markers, no aborted records, no record twice.
 
-A fetch is a run of whole batches from one segment. A filter finds the byte ranges of it that a reader may
-see. Their records are returned one by one (`consume`) or as Arrow columns (`consume_columns`). Kafka:
+A fetch is a run of whole batches from one segment. A filter finds the byte ranges that a reader may see.
+Their records are returned one by one (`consume`) or as Arrow columns (`consume_columns`). Kafka:
 CompletedFetch
 """
 
@@ -50,7 +50,7 @@ _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL
 
 
 class Readable(Protocol):
-    """A log that can be read: one that is open for writing, or the view of one that is not."""
+    """A log that can be read: one that is open for writing, or a read-only view."""
 
     topic_partition: TopicPartition
 

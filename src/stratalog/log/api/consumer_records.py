@@ -1,7 +1,7 @@
 """Records as Python values, thousands at a time.
 
-The rows of a chunk become lists, one for each field, and one pass over these lists makes the records: nothing
-here runs once for each record but C code, except for records with headers.
+The rows of a chunk become lists, one for each field, and one pass over these lists makes the records: only C
+code runs once for each record, except for records with headers.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ConsumerReader(RowReader[Iterator[ConsumerRecord]]):
 
 
 def _sizes(column: NDArray[Any]) -> Iterable[int]:
-    """Sizes, -1 for null; the same one again and again if they do not differ, which costs less.
+    """Sizes, -1 for null; if all are equal, one size is repeated, which costs less.
 
     Any negative size in the file means null.
     """

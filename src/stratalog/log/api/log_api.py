@@ -221,8 +221,9 @@ class LogApi(ABC):
     ) -> Iterator[ConsumerRecord]:
         """Records as they come: from the end of the log unless an offset or a time is given.
 
-        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when none came for `timeout_ms`; with
-        an OffsetOutOfRangeError when the log is truncated, or its records deleted, past where the tail is.
+        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when none came for `timeout_ms`. If
+        the log is truncated below the tail's position, or its start is moved above it, this is an
+        OffsetOutOfRangeError.
         """
         level = isolation_of(isolation)
         wait = Wait.of(poll_ms, timeout_ms)

@@ -210,7 +210,7 @@ class PartitionLog(LogApi):
     def _not_a_view(self) -> Log:
         self._check_open()
         if isinstance(self._log, LogView):
-            raise UsageError(f"{self._log.directory} is opened read_only; open it without to change it.")
+            raise UsageError(f"{self._log.directory} is opened read_only; open it without that to change it.")
         return self._log
 
     def _check_open(self) -> None:

@@ -256,7 +256,7 @@ class LogView:
         return self._looking(lambda seen: self._decided(_ending_at(seen, end)))
 
     def producers(self) -> list[ProducerStateEntry]:
-        """What the log knows of each producer, by id; also of those that a broker has forgotten by now."""
+        """What the log knows of each producer, by id; even of those that a broker has forgotten by now."""
         return self._looking(
             lambda seen: [entry.copy() for _, entry in sorted(self._producers(seen).producers.items())]
         )

@@ -231,7 +231,7 @@ def groups_of(log: DirtyLog, segments: Sequence[SegmentReader]) -> list[Sequence
 class Cleaning:
     """One run of the cleaner over one log, or over some groups of it; transactions go on from group to group.
 
-    `before` is the data of transactions that is open before the first of these groups.
+    `before` says which producers have records without a marker before the first of these groups.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class Cleaning:
             if self._note_keys(offset_map, segment, transactions):
                 logger.debug("%s: the offset map is full with %d keys", segment.log_path, offset_map.size)
                 break
-            # Offsets may be missing before the next segment; without this they would be dirty for good.
+            # Offsets may be missing before the next segment; without this they would stay dirty forever.
             following = dirty[index + 1].base_offset if index + 1 < len(dirty) else end
             offset_map.latest_offset = following - 1
         offset_map.settle()

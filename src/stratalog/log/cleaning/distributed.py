@@ -228,7 +228,7 @@ def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[Re
 
 
 def open_before(plan: CleaningPlan, data: Sequence[SegmentData]) -> list[OpenData]:
-    """The data of transactions that is open before each group."""
+    """For each group, the producers with records but no marker yet before it."""
     found, now = [], NO_DATA
     for group in plan.groups:
         found.append(now)

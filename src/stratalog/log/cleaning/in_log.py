@@ -51,7 +51,7 @@ class LogCompaction:
     """One cleaning of an open log; appends and reads go on meanwhile.
 
     New segments replace old ones under both locks, and only if nothing was cut off since the cleaning began;
-    otherwise they may hold records that were removed for good. Looking at the old segments would not show
+    otherwise they may hold records that were removed permanently. Looking at the old segments would not show
     that, because a segment may have been cut, filled and rolled.
     """
 

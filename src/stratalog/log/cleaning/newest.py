@@ -1,4 +1,4 @@
-"""What the second pass of the cleaner asks for each record: is there a newer one with its key?
+"""What the second pass of the cleaner asks for each record: is there a newer record with the same key?
 
 The cleaner's own answer is `OffsetMap`. A cluster aggregates keys elsewhere, and says only which records are
 replaced, by their offsets.

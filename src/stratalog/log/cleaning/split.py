@@ -2,8 +2,8 @@
 
 Brokers before 2.0 compacted such segments together (KAFKA-5413). Reading such a segment works; but when it is
 cleaned, the offsets of its last batches do not fit into the index of a segment with its base. The first piece
-keeps that base; each other one begins at the batch that was too far from the base before it. Kafka:
-LocalLog.splitOverflowedSegment
+keeps that base; each other piece begins at the batch that was too far from the base of the piece before.
+Kafka: LocalLog.splitOverflowedSegment
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from stratalog.segment.txn_index import AbortedTxn
 
 
 class OpenData(NamedTuple):
-    """The producers with data since their last marker: in transactions that are not aborted, and in aborted
+    """The producers that have records but no marker yet: in transactions that are not aborted, and in aborted
     ones."""
 
     committed: frozenset[int] = frozenset()

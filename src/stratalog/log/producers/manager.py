@@ -84,7 +84,7 @@ class ProducerStateManager:
     def update(self, info: ProducerAppendInfo) -> None:
         """Apply the staged state of one producer."""
         if info.producer_id == NO_PRODUCER_ID:
-            raise UsageError("-1 stands for no producer id: there is no state to keep for it.")
+            raise UsageError("-1 means no producer id: there is no state to keep for it.")
         current = self.producers.get(info.producer_id)
         if current is None:
             self.producers[info.producer_id] = info.updated

@@ -54,7 +54,8 @@ def audit_by_host(
 ) -> AuditReport:
     """Audit directories, each on its host: HOST:DIR, or DIR for every host that has it.
 
-    What cannot be placed, and a host that fails, is a finding. UsageError if the engine has no hosts.
+    A directory that cannot be placed is a finding, and so is a host that fails. UsageError if the engine has
+    no hosts.
     """
     asked = HostAudit(names=tuple(topics), sources=sources or TopicSources(), is_deep=deep, now=now)
     placed = run_by_host(engine, places, asked)

@@ -119,7 +119,7 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.INVALID_RECORDS: AuditRule(
         _ERROR,
-        "The checksum is right, so the batch may have been sent so. A consumer cannot read these records.",
+        "The checksum is right, so it may have been sent like this. A consumer cannot read these records.",
         "Let consumers seek past these offsets; look for the producer that sent them.",
     ),
     _KIND.INVALID_MARKER: AuditRule(
@@ -200,7 +200,7 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.TXN_CONTRADICTION: AuditRule(
         _ERROR,
-        "A broker refuses to load this log: a batch outside a transaction is inside one.",
+        "A broker refuses to load this log: its producer's transaction is open there.",
         _FETCH_AGAIN,
     ),
     _KIND.HANGING_TRANSACTION: AuditRule(

@@ -244,7 +244,7 @@ def erase(
     engine: Engine | None = None,
     on_progress: OnProgress = nobody,
 ) -> ErasureReport:
-    """Erase records from these topics or partitions, for good, in the log directories of a stopped node.
+    """Permanently erase records from these topics or partitions, in the log directories of a stopped node.
 
     `keys` and `offsets` (the first and the last of a range) say which. `engine` searches the logs, with a
     task for each file; by default on threads. This process makes all changes. Raises what `Erasure.run`

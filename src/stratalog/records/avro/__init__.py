@@ -1,4 +1,4 @@
-"""Avro values as Arrow columns: schemas, the rules by which one is read as another, decoding.
+"""Avro values as Arrow columns: schemas, the rules for converting between them, decoding.
 
 decode    values of many writers as one column, with reasons
 defaults  the default of a field as the bytes of a value

@@ -176,9 +176,9 @@ class AvroLayout:
 
 
 def members_of(union: AvroUnion) -> tuple[AvroType, ...]:
-    """The types that a union has in columns: without null, with numbers of two widths as the wider one.
+    """The types of a union that become columns: without null, and with one type for numbers of two widths.
 
-    Only null is a member itself.
+    The only member of a union of null alone is null.
     """
     real = tuple(each for each in union.branches if not is_null(each))
     plain = {each.name for each in real if isinstance(each, AvroPrimitive) and each.logical is None}

@@ -6,8 +6,8 @@
   become bytes, and bytes can become text.
 - Records, enums and fixed match by the last part of their names, or by an alias of the reader's.
 - A symbol that the reader does not have becomes the default of the reader's enum, if there is one.
-- A value of a branch of a writer's union is read as the reader's type. If that is a union, the value becomes
-  its first branch of the same type, or else its first branch that it can become.
+- A value of a branch of a writer's union is read as the reader's type. If that type is a union, the value
+  takes its first branch of the same type, or else its first branch to which it can be converted.
 - Decimals match if their scales do; other logical types if they are the same, or if one side has none.
 
 If the two do not match, values cannot be read, and SchemaError says where. If only a branch of a writer's

@@ -65,7 +65,7 @@ class AvroFixed:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class AvroEnum:
-    """One of several symbols; `default` stands for a writer's symbol that a reader does not have."""
+    """One of several symbols; `default` replaces a writer's symbol that a reader does not have."""
 
     name: str
     aliases: frozenset[str]

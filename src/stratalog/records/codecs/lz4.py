@@ -112,7 +112,7 @@ def _frame_header(flags: int, block_descriptor: int) -> bytes:
 
 
 def _header_checksum(descriptor: bytes) -> int:
-    """The second byte of xxh32 with seed 0: of inputs below 16 bytes, so without its striped loop."""
+    """The second byte of xxh32 with seed 0. Inputs are below 16 bytes, so the striped loop is left out."""
     assert len(descriptor) < 16
     prime2, prime3, prime4, prime5 = 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF

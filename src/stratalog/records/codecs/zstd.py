@@ -18,7 +18,7 @@ _UINT32_LE = struct.Struct("<I")
 _MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50  # and the fifteen after it
 _BLOCK_SIZE = 128 << 10  # no block holds more
-# Up to this size a frame is decoded in one call, which is half again as fast as a stream; past it the extra
+# Up to this size a frame is decoded in one call, which is 1.5 times as fast as a stream; past it the extra
 # copy that the call makes would count against the caller's limit.
 _ONE_CALL_SIZE = 1 << 20
 

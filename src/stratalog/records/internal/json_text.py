@@ -52,7 +52,7 @@ def java_double(value: float) -> str:
     the shortest that read back as the same number. Java before 19 sometimes wrote one more.
     """
     if not math.isfinite(value):
-        # Jackson quotes what JSON has no number for.
+        # JSON has no number for these, so Jackson writes them in quotes.
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)

@@ -31,7 +31,7 @@ def build_kraft_snapshot(
 ) -> bytes:
     """The bytes of a snapshot with these values of records (`encode_metadata`).
 
-    `last_timestamp` is that of the last record of the log that the snapshot stands for. `voters` are those of
+    `last_timestamp` is that of the last record of the log that the snapshot replaces. `voters` are those of
     a dynamic quorum (`voter`).
     """
     controls = [encode_control("SnapshotHeaderRecord", {"lastContainedLogTimestamp": last_timestamp})]

@@ -1,8 +1,8 @@
 """The hot loops: arrays and integers in, integers out. No strings, no exceptions, no objects.
 
 avro        Avro values into Arrow's buffers
-characters  numbers and text as UTF-8 bytes, for dumps; what is UTF-8
-clean       what compaction keeps of a run, and writing it
+characters  numbers and text as UTF-8 bytes, for dumps; whether bytes are UTF-8
+clean       decides what compaction keeps of a run, and writes it
 crc32c      CRC-32C, and CRC-32 for old formats
 decode      where each key, value and header is
 encode      columns into the records of a batch

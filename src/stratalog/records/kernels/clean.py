@@ -78,7 +78,7 @@ def judge_batches(
         if is_control:
             has_horizon = batch.attributes & DELETE_HORIZON != 0
             drops = verdict.can_discard and has_horizon and batch.base_timestamp <= now_ms
-        # A producer's last batch has its next sequence, and the last batch of the round shows where the log
+        # A producer's last batch shows its next sequence, and the last batch of the round shows where the log
         # ends.
         verdict.keeps_empty = batch.last_offset + 1 == end_of_round or _is_last_record(batch, last_records)
         verdict.drops_records = drops

@@ -2,7 +2,7 @@
 
 Numba compiles `data[i]` to single-byte loads and a byte loop to a byte loop. Each function here is one or two
 machine instructions instead (unaligned, byte-swapped, or a vector copy), and none checks bounds: the caller
-has done so, and says why. Under NUMBA_DISABLE_JIT each has a plain twin with the same meaning.
+must have done that. Under NUMBA_DISABLE_JIT each has a plain twin with the same meaning.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def gather(
 
 @inlined
 def _is_usual_marker(data: Bytes, position: int, batch: Any) -> bool:
-    """One record of 17 bytes: ABORT or COMMIT of version 0, no time nor offset after the batch's."""
+    """One record of 17 bytes: ABORT or COMMIT of version 0, with the batch's own time and offset."""
     return (
         batch.records_count == 1
         and batch.attributes & CODEC_MASK == 0

@@ -165,7 +165,7 @@ def choose(
 
 @kernel
 def ascend(batches: BatchTable, seen_offset: int) -> tuple[bool, int]:
-    """Whether each batch begins after the one before has ended, and the first one after `seen_offset`.
+    """Whether each batch begins after the last offset of the one before, and the first after `seen_offset`.
 
     The second number is the `seen_offset` for the batches that follow.
     """

@@ -1,8 +1,8 @@
 """The report and its map as one compact document for the page, bounded whatever the disk has.
 
-Texts that repeat are written once. Numbers that JavaScript cannot hold exactly become text. Of very many
-segments, neighbours without findings become one bar; of very many findings or partitions, the worst stay, and
-the document says how many are left out.
+Texts that repeat are written once. Numbers that JavaScript cannot hold exactly become text. If there are very
+many segments, neighbours without findings become one bar. If there are very many findings or partitions, the
+worst stay, and the document says how many are left out.
 """
 
 from __future__ import annotations
