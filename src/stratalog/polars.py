@@ -5,7 +5,7 @@
     scan("/var/lib/kafka", topics="orders").filter(pl.col("offset") > 1000).select("value").collect()
 
 Predicates on topic, partition, offset and timestamp leave out partitions, segments and bytes before they are
-read. The whole predicate is then applied to what was read.
+read. The whole predicate is then applied to the rows that were read.
 """
 
 from __future__ import annotations

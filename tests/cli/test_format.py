@@ -41,7 +41,7 @@ def test_the_report_says_what_the_broker_needs(data: Path, capsys: pytest.Captur
     assert (topic[2], topic[3]) == ("3", "2")
     assert lines[-1].endswith("with 1 topic. The broker can be started.")
     assert "orders: of its 3 partitions, no directory has 1." in told.err
-    assert f"`stratalog retain --dry-run {data}` shows what that would be" in told.err
+    assert f"`stratalog retain --dry-run {data}` shows which" in told.err
 
 
 def test_json_has_all_of_it(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def decoding_options(command: Command) -> Command:
 
 
 def schema_options(command: Command) -> Command:
-    """Adds those of `decoding_options` that say where schemas are, for a command whose --key is a key."""
+    """Adds only the decoding options that say where schemas are: here --key is the key of a record."""
 
     @wraps(command)
     def collected(*arguments: Any, **given: Any) -> object:  # Any: whatever the command takes

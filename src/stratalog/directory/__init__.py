@@ -23,7 +23,7 @@ partitions         lists partitions and opens a view of one, for code that only 
 pending_move       finishes the swap of a log with its copy in another directory
 pending_write      finishes a write that was committed but not finished
 recovery/          the recovery of directories that were not shut down cleanly
-refusal            one reason for which a broker would not start, and what follows from all of them
+refusal            one reason for which a broker would not start, and what all of them mean
 repairing          repairs partitions in a directory that was shut down cleanly
 session            locks, recovers or refuses, removes the clean-shutdown file and puts it back
 startup_refusals   reasons for which a broker would refuse to start, with remedies

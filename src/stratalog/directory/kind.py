@@ -1,7 +1,7 @@
 """Decides whether a path is a log directory, and names the files that decide it.
 
 found in the directory                                    so it is
-meta.properties, or __cluster_metadata-0                  a broker's, like the others in its log.dirs
+meta.properties, or __cluster_metadata-0                  a broker's; so are the others in its log.dirs
 a checkpoint of recovery points, watermarks, cleaning     a log directory of ours
 log directories                                           their parent: refused
 segments, and no partition                                one partition's directory: refused
@@ -98,7 +98,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryKind:
-    """What the directory `path` is; `reasons` are the names in it that show it."""
+    """What the directory `path` is; `reasons` are the names in it that show this."""
 
     path: str
     kind: Kind
@@ -163,8 +163,8 @@ def check_log_directory(disk: DiskReader, directory: Path, *, may_be_new: bool =
 def check_place(disk: DiskReader, place: str, directories: Sequence[str], *, option: str) -> None:
     """UsageError if files that are kept in this directory would disturb a broker.
 
-    Files may be kept in a log directory itself, or outside of all of them. A broker takes each folder in a
-    log directory for a partition's, and looks at the files of a partition.
+    Files may be kept in a log directory itself, or outside of all of them. A broker treats each folder in a
+    log directory as a partition, and looks at the files of a partition.
     """
     words = "Name a directory outside of the log directories, or a log directory itself."
     if any(_is_of_a_partition(entry.name) for entry in _entries(disk, place)):

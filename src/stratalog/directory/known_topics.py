@@ -100,7 +100,7 @@ class KnownTopics:
         return None
 
     def _not_said(self, metadata: ClusterMetadata, topic: str) -> str | None:
-        """A deciding setting that only the server.properties could have, if that file was not given."""
+        """A deciding setting that is not in the metadata, if the server.properties was not given either."""
         if self._has_server:
             return None
         said = self._said(metadata, topic)

@@ -145,7 +145,7 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
 
 
 def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
-    """Partition directories that are links to another one: their paths, each with the path of the other.
+    """The paths of partitions that are links to another partition's directory, each with the path of that.
 
     If both names were recovered, the second recovery would find files that the first has already changed.
     """

@@ -1,7 +1,7 @@
 """Lists the reasons for which a broker cannot start with its cluster's metadata.
 
 __cluster_metadata-0  it is a file, or not where a broker looks: in metadata.log.dir, or the first of log.dirs
-partition.metadata    it has another id than the one that the metadata has in every cluster
+partition.metadata    its id is not the one that the metadata topic has in every cluster
 quorum-state          it is not JSON, or lacks a field of its version
 newest *.checkpoint   it is damaged or not complete: a snapshot is not cut like a log
 bootstrap.checkpoint  it is damaged, or does not name a metadata.version
@@ -108,7 +108,7 @@ def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusa
 
 
 def _quorum_problem(data: bytes) -> str | None:
-    """Why a broker cannot read it. Only the first line counts, and what follows its JSON does not."""
+    """Why a broker cannot read it. Only the JSON at the start of the first line counts."""
     first_line = data.replace(b"\r", b"\n").partition(b"\n")[0]
     try:
         document, _ = json.JSONDecoder().raw_decode(first_line.decode().lstrip())

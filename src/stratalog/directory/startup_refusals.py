@@ -325,7 +325,7 @@ def _of_folders(directory: str, name: str, entries: Sequence[DirectoryEntry]) ->
             FileKind.OFFSET_INDEX.value: stem == active,
             FileKind.TIME_INDEX.value: stem == active,
             FileKind.TXN_INDEX.value: f"{stem}{_LOG}" in logs,
-            FileKind.PRODUCER_SNAPSHOT.value: stem > active,  # that of the log's end
+            FileKind.PRODUCER_SNAPSHOT.value: stem > active,  # the snapshot at the log's end
         }.get(dot + ending, entry.name == LEADER_EPOCH_CHECKPOINT + TEMPORARY_SUFFIX)
         if entry.kind is EntryKind.DIRECTORY and is_written:
             yield StartupRefusal(

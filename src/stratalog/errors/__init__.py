@@ -12,7 +12,7 @@ StratalogError
 │   └── UnexpectedAppendOffsetError  a replicated set before the log's end; .first_offset, .last_offset
 ├── ConfigError                      a setting that Kafka would refuse; .key, .value (ValueError)
 ├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
-│   ├── InvalidRecordError           the batch is whole (its CRC holds), but what is inside it is not
+│   ├── InvalidRecordError the batch is whole (its CRC holds), but what is inside it is not
 │   │   └── RecordValidationError    records that the topic does not take; .record_errors (ValueError)
 │   ├── CorruptCompressionError      a compressed stream that lies about itself or is cut off
 │   ├── RecordTooLargeError          more bytes than the caller's limit allows (ValueError)

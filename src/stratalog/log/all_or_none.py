@@ -33,7 +33,7 @@ def append_all(
         for data in sets
     ]
     guard, marks = parts.guard, parts.marks
-    with guard.flush_lock, guard.changing():  # in this order: what is written may have to be truncated
+    with guard.flush_lock, guard.changing():  # in this order: written batches may have to be truncated
         start = marks.end.offset
         infos = appender.prepare_all(infos, leader_epoch)
         with marks.holding_high_watermark():

@@ -184,8 +184,9 @@ class Cutter:
             end_offset=end_offset,
             now_ms=self._clock(),
         )
-        # Replayed transactions count as unreplicated. In Kafka, those below the high watermark stay so until
-        # it moves again; until then its last stable offset is the one from before the truncation.
+        # Replayed transactions count as unreplicated. In Kafka, those below the high watermark stay
+        # unreplicated until it moves again, and until then Kafka keeps the last stable offset from before the
+        # truncation.
         self._producers.on_high_watermark_updated(self._marks.high_watermark.offset)
         self._marks.update_first_unstable()
 

@@ -53,7 +53,7 @@ EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
 class Log:
     """One partition. `loader.load` creates it with its parts; `close` closes it, once.
 
-    `high_watermark_follows_end` is for a log without replicas: what is appended can be read at once.
+    `high_watermark_follows_end` is for a log without replicas: appended records can be read at once.
     """
 
     def __init__(
@@ -315,7 +315,7 @@ class Log:
         return self._reader.first_not_before(timestamp)
 
     def check_passed_over(self, offset: int, stop_base: int) -> None:
-        """CorruptRecordError if what a read has passed over is not a gap (`reading.py`)."""
+        """CorruptRecordError if a read has passed over damage, and not over a gap (`reading.py`)."""
         self._reader.check_passed_over(offset, stop_base)
 
     def look_again(self) -> None:

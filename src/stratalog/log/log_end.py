@@ -298,7 +298,7 @@ def _is_plausible(segment: SegmentReader, headers: BatchTable) -> NDArray[np.boo
     """Which batches have offsets that their segment can have.
 
     No checksum covers offsets. If bytes are lost or inserted, the index points into the middle of batches,
-    and what is read there as a header has any offsets.
+    and the bytes that are read there as a header may have any offsets.
     """
     bases, lasts = headers["base_offset"], headers["last_offset"]
     end = min(segment.base_offset + MOST_OFFSETS, INT64_MAX)
@@ -324,7 +324,7 @@ def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
             if len(good):
                 next_offset = max(next_offset, int(good[-1]["last_offset"]) + 1)
                 last = part.position + int(good[-1]["position"]) + int(good[-1]["size"])
-            if len(bad):  # its length may be wrong too: what follows is searched for
+            if len(bad):  # its length may be wrong too: the next batch is searched for
                 position = part.position + int(headers[int(bad[0])]["position"])
                 break
             position = part.position + part.walk.next_position

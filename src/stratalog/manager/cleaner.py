@@ -92,7 +92,7 @@ class LogCleaner:
         )
 
     def clean_once(self, offset_map: OffsetMap) -> bool:
-        """Clean one log if one is due, then delete old segments; False if none was cleaned."""
+        """Clean a log if any is due, then delete old segments; False if no log was cleaned."""
         found = self.manager.grab_filthiest()
         if found is not None:
             self._clean(*found, offset_map)

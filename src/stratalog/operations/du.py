@@ -1,7 +1,7 @@
 """`du`: what fills the disk, what retention frees next and when, and how fast the data grows.
 
-Every file below the log directories is counted once, in the row of its topic, partition or directory; what
-belongs to no topic has rows of its own. Nothing is locked or changed; a broker may run.
+Every file below the log directories is counted once, in the row of its topic, partition or directory; files
+that belong to no topic have rows of their own. Nothing is locked or changed; a broker may run.
 
 What retention frees is decided by `log/retention.py`, as for `explain`. All records count as replicated: the
 disk has only the last checkpointed high watermark.

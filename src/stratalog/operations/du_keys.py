@@ -1,8 +1,8 @@
 """What each key prefix takes of the disk: reads all records, and divides each batch among its records.
 
-A batch is one compressed block, so the share of a record is an estimate: its key, value and headers, and a
-few bytes for itself, against those of the whole batch. The shares add up to the bytes of the .log files, with
-those of records without a key.
+A batch is one compressed block, so the share of a record is an estimate: the size of its key, value and
+headers plus a few bytes, divided by the sum of these sizes in its batch. With the shares of records without a
+key, all shares add up to the bytes of the .log files.
 """
 
 from __future__ import annotations

@@ -179,8 +179,8 @@ def _notes(result: FormatResult) -> list[str]:
     if any(topic.partitions for topic in result.topics) and not result.is_plan:
         paths = " ".join(found.path for found in result.directories if found.is_log_directory)
         notes.append(
-            "A broker deletes what is older than the retention of its topic soon after its start. "
-            f"`stratalog retain --dry-run {paths}` shows what that would be."
+            "Soon after its start, a broker deletes records that are older than their topic's retention. "
+            f"`stratalog retain --dry-run {paths}` shows which."
         )
     return notes
 

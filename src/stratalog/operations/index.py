@@ -3,7 +3,7 @@
 Each segment is read once, and its indexes are compared with its batches, entry by entry, as in an audit
 (`audit/segment_task.py`). Only an index that contradicts its log is written again, from the log; a right one
 stays, bit for bit, although a rebuilt one could have other entries. The logs themselves are not changed. A
-partition with damage in a log is refused: what its indexes must say depends on what recovery leaves.
+partition with damage in a log is refused, because its indexes depend on what recovery leaves of the log.
 
 After the change each rebuilt index is compared again, before the clean-shutdown file comes back.
 """
@@ -243,7 +243,7 @@ def _rebuilt(
             name = segment_file_name(segment.base_offset, FileKind.LOG)
             raise NeedsRecoveryError(
                 join_path(folder, name),
-                f"from byte {segment.good_end} on it has damage, so what its indexes must say is not known",
+                f"it is damaged from byte {segment.good_end} on, so its indexes cannot be rebuilt",
                 f"Run `stratalog recover --all {path}` first.",
             )
     for segment in segments:

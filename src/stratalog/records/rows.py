@@ -56,9 +56,10 @@ class RowReader(ABC, Generic[_Made]):
 
     It belongs to one thread. Each piece has at most `max_rows` rows, and more than one only if their records
     fit into `max_bytes`. It leaves out records outside [start_offset, end_offset), control records unless
-    `include_control` is set, and the batches that `keep` and the rows that `pick` reject. `limit` bounds what
-    one compressed batch may unpack to, `run_size` what is walked and decoded in one go. `together` are the
-    columns that a piece copies in one pass. `memory` is that of a reader before this one.
+    `include_control` is set, and the batches that `keep` and the rows that `pick` reject. `limit` is the most
+    that one compressed batch may unpack to, `run_size` how much is walked and decoded at once. `together` are
+    the columns that a piece copies in one pass. `memory` is the memory of an earlier reader, to be used
+    again.
     """
 
     def __init__(

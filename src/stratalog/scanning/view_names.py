@@ -31,5 +31,5 @@ def two_meanings(topic: str) -> str:
     """What to say about a query that reads a topic with the name of a view."""
     return (
         f"{topic} is a topic here, and has the name of a view: read the topic with stratalog.scan(..., "
-        f"topics='{topic}'), and what the view has with stratalog.scan or stratalog.tables."
+        f"topics='{topic}'), and the rows of the view with stratalog.scan or stratalog.tables."
     )

@@ -287,7 +287,7 @@ class LogSegment:
             raise problems[0]
 
     def _sync_index(self, path: str) -> None:
-        """Sync an index: the clean-shutdown file promises that what closing has changed is on the device."""
+        """Sync an index: the clean-shutdown file promises that everything is on the device."""
         if self._disk.exists(path):
             self._disk.sync(path)
 

@@ -401,8 +401,8 @@ class SegmentReader:
 
     def _find_record(self, from_offset: int, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record that is not before a time; the search starts at the index entry of an offset."""
-        # This entry points to a batch before the time. The next entry may point to the batch that is wanted,
-        # and that one ends before the second next entry.
+        # This entry points to a batch before the time. The next entry may point to the wanted batch, which
+        # ends before the entry after that.
         start, reach = self.offset_index.span(from_offset, ahead=2)
         return find_record(
             self.read_into,

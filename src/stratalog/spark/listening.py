@@ -63,7 +63,7 @@ class Listener:
             try:
                 self._on_omission(omission)
             except Exception:
-                traceback.print_exc()  # the thread is that of a server, which has to go on
+                traceback.print_exc()  # this is a server's thread, which has to go on
 
 
 class Warner:

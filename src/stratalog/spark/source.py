@@ -165,7 +165,7 @@ class StratalogReader(DataSourceReader):
 
         omissions: list[Omission] = []
         tasks = plan_read(self._options, on_omission=omissions.append)
-        # Later than the plan: then the schema of each record in it is known, as it was registered first.
+        # After the plan: by then every schema that the planned records need is registered.
         decodings = found_decodings(self._options, omissions.append)
         return task_partitions(tasks, omissions, decodings)
 

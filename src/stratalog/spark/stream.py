@@ -75,7 +75,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         tasks = self._following().plan(_stream_offset(start), _stream_offset(end))
-        # Later than the plan, as for a batch.
+        # After the plan, as for a batch: by then every schema that the planned records need is registered.
         return task_partitions(tasks, decodings=found_decodings(self._options, tell_stderr))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

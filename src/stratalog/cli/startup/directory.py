@@ -29,7 +29,7 @@ class Shape:
     """The size of the directory and of its batches.
 
     `unflushed` is how many of the newest segments of each partition lie above its recovery point after a
-    power cut. A broker flushes a segment when it rolls to the next one, so usually that is one.
+    power cut. A broker flushes a segment when it rolls to the next one, so usually this is 1.
     """
 
     partitions: int

@@ -15,8 +15,8 @@ is read; all batches are read and their checksums compared; both indexes are reb
 snapshot is written at its end. Indexes and snapshots are not synced.
 
 The scan is ours, which is several times as fast as Java's. Left out are Java itself, the open descriptors
-(files are closed at once), and the removal of the clean-shutdown file. Read in the source of Kafka 2.1.1 and
-2.3.1.
+(files are closed at once), and the removal of the clean-shutdown file. These steps come from the source of
+Kafka 2.1.1 and 2.3.1.
 """
 
 from __future__ import annotations

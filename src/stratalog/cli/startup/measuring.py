@@ -32,7 +32,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The loads of one cell; all but the times are of the best one."""
+    """The loads of one cell; all fields except the times are those of the fastest load."""
 
     cell: Cell
     times: tuple[float, ...]

@@ -4,9 +4,9 @@ Nothing else uses this. Each of the first four does what Kafka does with files, 
 Java's (`kafka_load.py`). So they show what is read, how often and in which order, and not how fast Java is.
 
 kafka-2.1   every index is mapped, then checked: a time index that is preallocated always fails, and its
-            segment is scanned; what is not flushed is scanned afterwards, the same segment again
-lazy        no index is mapped or checked; what is not flushed is scanned (Kafka from 2.3 on)
-dedupe      as kafka-2.1, but what was scanned once is not scanned again
+            segment is scanned; unflushed segments are scanned afterwards, among them the same one again
+lazy        no index is mapped or checked; unflushed segments are scanned (Kafka from 2.3 on)
+dedupe      as kafka-2.1, but no segment is scanned twice
 checked     as kafka-2.1, but with a check that can tell zeros from entries
 stratalog   `recover_directories`, then LogManager: each segment once, the segments of one log in parallel;
             unlike Kafka 2.1 it syncs all that it writes

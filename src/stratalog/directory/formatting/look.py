@@ -1,8 +1,8 @@
 """The topics and partitions that are in log directories, and what a cluster's metadata must say about them.
 
 A topic has one id in all directories: the one that its partitions have, or a new one. Its number of
-partitions is what the caller says, what the Spark sink has noted (`written_topics.py`), or follows from the
-highest partition that is there. The broker creates those that are in no directory.
+partitions comes from the caller, from a note of the Spark sink (`written_topics.py`), or from the highest
+partition that is there. The broker creates those that are in no directory.
 
 The leader epoch of a partition must not be lower than its log's: a broker appends with the epoch that the
 controller gives, and batches ascend by epoch.

@@ -1,7 +1,7 @@
 """The features of a new cluster, by release, as `kafka-storage.sh format --release-version` sets them.
 
-A broker refuses metadata of a newer release than its own, and takes that of an older one. The versions of the
-records follow from metadata.version. Kafka: MetadataVersion, Feature
+A broker refuses metadata of a newer release than its own, and accepts metadata of an older release. The
+versions of the records follow from metadata.version. Kafka: MetadataVersion, Feature
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Decoding:
 
     @property
     def uses_registry(self) -> bool:
-        """Whether its schemas are those of a registry, which may know more of them later."""
+        """Whether its schemas come from a registry, which may get more of them later."""
         return self.encoding is Encoding.CONFLUENT and self.store.has_subjects
 
     @cached_property

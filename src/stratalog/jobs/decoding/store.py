@@ -1,6 +1,6 @@
 """The schemas that values were written with: by id, by subject and version, with their references.
 
-It is what a schema registry knows, and is shipped to tasks: pickled, it is compressed.
+It has what a schema registry knows. It is sent to tasks, pickled and compressed.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def with_new_schemas(
 ) -> RowSettings:
     """The same rows, with schemas that have been registered since the settings were made.
 
-    Called after a plan is made: then the schema of each record in it is known, as it was registered first.
+    Called after a plan is made: by then every schema that the planned records need is registered.
     """
     if not settings.key.uses_registry and not settings.value.uses_registry:
         return settings

@@ -5,7 +5,7 @@ arrow      joins small Arrow batches before they are sent
 catalog    which partitions there are, and which a read selects
 ends       from where to where a partition is read, and what was aborted
 following  a stream: the present offsets, and how far the next trigger goes
-narrowing  what of a partition a query can want
+narrowing  the part of a partition that a query can match
 offsets    the position of a stream, and what counts as data loss
 omissions  what a read left out because of damage or data loss
 options    the options of a read, by the names of Spark's Kafka source

@@ -87,7 +87,7 @@ def _milliseconds(name: str, time: Time) -> int:
     if time != time:  # pandas.NaT, which is a datetime that equals nothing
         raise UsageError(f"{name} is {time}: it must be a time.")
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
-    # Records have milliseconds: within the same one, records before and after this time look the same.
+    # Records have milliseconds, so those of this time's own millisecond may be before it or after it.
     return int(zoned.timestamp()) * 1000 + zoned.microsecond // 1000
 
 

@@ -129,8 +129,9 @@ def _timestamp(view: LogView, bound: ReadBound) -> int | None:
 def _search(view: LogView, ends: Ends, bound: ReadBound, options: ReadOptions) -> TimeSearch | None:
     """The first record at or after the time of a bound; None if the bound is not a time.
 
-    Damage may hide an earlier such record: that is an error, unless damage is skipped. A read then starts at
-    the damage, so that it loses no such record, or ends there, so that it returns none.
+    If damage may hide an earlier record of that time, this is an error, unless damage is skipped. In that
+    case a read starts at the damage, so that it loses no record from its start time on, or ends there, so
+    that it returns no record from its end time on.
     """
     timestamp = _timestamp(view, bound)
     if timestamp is None or timestamp < 0:

@@ -2,8 +2,8 @@
 
 `offsets.py` has the decisions; this module reads the directories. The partitions' views are kept between
 triggers, so a look costs only a listing and the tail of the newest segment. Apparent data loss is checked
-again before it is reported: a broker that moves a partition to another of its directories renames the old one
-away before it names the new one.
+again before it is reported: a broker that moves a partition to another of its directories renames the old
+folder before the new folder gets the partition's name.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def is_to_wait(count: int, *, at_least: int, waited_ms: int, max_delay_ms: int) 
 def ranges(
     start: StreamOffset, end: StreamOffset, now: Mapping[TopicPartition, Standing]
 ) -> tuple[list[OffsetRange], list[Loss]]:
-    """What a trigger reads from where it began to where it ends, and what of it no longer exists."""
+    """The offsets that a trigger reads, from its start to its end, and which of them no longer exist."""
     found: list[OffsetRange] = []
     losses: list[Loss] = []
     for partition, until in sorted(end.offsets.items()):

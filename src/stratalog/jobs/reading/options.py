@@ -1,7 +1,7 @@
 """The options of a read: those of Spark's own Kafka source by their names, and a few of ours.
 
-Parsed once, into values that name what is wrong with them. No file is looked at here and nothing heavy is
-imported: Spark asks for the schema before it plans anything.
+They are parsed once; an error says which option is wrong, and why. No file is looked at here and nothing
+heavy is imported: Spark asks for the schema before it plans anything.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class ReadOptions:
 
 
 class _Given:
-    """The options as they were given, by lower-case names: Spark keeps no other case."""
+    """The options as they were given, by lower-case names, because Spark may change their case."""
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in mapping.items()}

@@ -42,7 +42,7 @@ from stratalog.log.api.view import LogView
 from stratalog.segment.resuming import batch_at
 from stratalog.segment.segment_reader import SegmentReader
 
-# A Spark task costs as much as reading a few megabytes; one of this size takes about half a second.
+# A Spark task costs as much as reading a few megabytes; a task of this size takes about half a second.
 LARGEST_TASK = 128 << 20
 SMALLEST_TASK = 4 << 20
 TASKS_PER_CORE = 3
@@ -68,7 +68,7 @@ def plan_read(
 ) -> list[ReadTask]:
     """The tasks of a read with these options, in the order of partitions and offsets.
 
-    `on_omission` is called for what no task can read, if the options allow to leave it out.
+    `on_omission` is called for records that no task can read, if the options allow leaving them out.
     """
     disk = disk or reader_for(*options.paths)
     partitions = _asked_for(disk, options)

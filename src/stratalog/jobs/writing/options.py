@@ -1,7 +1,7 @@
 """The options of a write: those of Spark's Kafka sink that make sense without a broker, and a few of ours.
 
-Parsed once, into values that name what is wrong with them. Nothing heavy is imported: Spark builds a writer
-for each batch of a stream.
+They are parsed once; an error says which option is wrong, and why. Nothing heavy is imported: Spark builds a
+writer for each batch of a stream.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stratalog.files.storage import local_path
 from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
 
-# A producer's batches have between 16 KiB and max.message.bytes. Sizes in between are cheapest to read, and
-# this one is encoded without allocating more memory.
+# A producer's batches have between 16 KiB and max.message.bytes. Sizes in between are cheapest to read, and a
+# batch of this size is encoded without allocating more memory.
 DEFAULT_BATCH_SIZE = 1 << 16
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SINK_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
@@ -49,7 +49,7 @@ class WriteOptions:
 
     `partitions` and `topic_ids` are by topic, with "" for all other topics. `topic_settings` is JSON of
     settings by topic, which override those of the cluster. `metadata_path` is the log directory with
-    `__cluster_metadata-0`, if it is another one.
+    `__cluster_metadata-0`, if that is not where the write goes.
     """
 
     path: str

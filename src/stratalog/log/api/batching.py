@@ -1,4 +1,5 @@
-"""Divides records among several batches, where one would be larger than the topic's max.message.bytes."""
+"""Divides records among several batches, if a single one would be larger than the topic's
+max.message.bytes."""
 
 from __future__ import annotations
 

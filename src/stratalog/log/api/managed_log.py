@@ -1,4 +1,4 @@
-"""A log of a `LogManager`: all that a broker does to a log, and what people do with one."""
+"""A log of a `LogManager`: it has the methods that a broker needs, and those that people use."""
 
 from __future__ import annotations
 

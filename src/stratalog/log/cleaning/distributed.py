@@ -3,8 +3,8 @@
 Theory of operation. The log has groups of segments, as in `clean.py`; each group becomes one segment.
 
 1. A task for each segment reads its keys, and emits a hash and an offset for each record. The tasks of the
-   dirty part also say which of these count as newer versions. Each task returns what its segment does to
-   open transactions, so that later groups know which markers they need.
+   dirty part also say which of these count as newer versions. Each task returns which transactions its
+   segment begins and ends, so that later groups know which markers they need.
 2. The runner finds the records whose key has a newer version, by an aggregation over all keys.
 3. A task for each group rewrites it, by the cleaner's own code, into a folder of its own inside the log's
    directory. A task that is killed or run twice leaves a folder that nobody uses.
@@ -198,7 +198,7 @@ def clean_in_parts(
 
 
 def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[RecordKeys, None, SegmentData]:
-    """The keys of one segment, run by run; returns what the segment does to open transactions.
+    """The keys of one segment, run by run; returns which transactions the segment begins and ends.
 
     OtherFileError if this machine sees another file, CorruptRecordError if a batch is damaged.
     """
@@ -333,7 +333,7 @@ def _adopted(disk: Disk, plan: CleaningPlan, done: RewrittenGroup, clock: Clock 
 
 
 def _remove_folders(disk: Disk, directory: str) -> None:
-    """Remove what tasks wrote, of this run or of one that was killed.
+    """Remove the folders that tasks wrote, in this run or in one that was killed.
 
     A task that nobody waits for any more may still write: its folder is left to the next run.
     """

@@ -2,14 +2,14 @@
 
 The map holds only a key's hash, so an entry has the same size for a key of any length. The hash is
 SipHash-128 with a new random key for each use of the map: a client that chooses its records' keys cannot make
-two of them collide, which would compact another client's record away. Of the hash 120 bits are used, 32 of
+two of them collide, which would compact another client's record away. 120 bits of the hash are used, 32 of
 them to choose the slot: docs/decisions/0018-keyed-hash.md has the odds.
 
 A map takes as many keys as Kafka's of the same size, whose entries have 24 bytes, so a round of cleaning ends
-where Kafka's does. An entry here has 16, so three of four slots can be used at most, searches are short, and
-there is room left for two bits an offset: was it stored, and is it its key's last one? With these the second
-pass needs neither hashes nor lookups for the records that the first has seen. Kafka: SkimpyOffsetMap, with
-MD5
+where Kafka's does. An entry here has 16 bytes, so at most three of four slots are used, searches are short,
+and there is room left for two bits for each offset: whether it was stored, and whether it is the last of its
+key. With these bits the second pass needs neither hashes nor lookups for the records that the first pass has
+seen. Kafka: SkimpyOffsetMap, with MD5
 """
 
 from __future__ import annotations

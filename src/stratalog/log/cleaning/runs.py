@@ -1,6 +1,6 @@
 """A segment's records in runs, as both passes of the cleaner read them, in reused memory.
 
-Reading, unpacking and hashing take about as long as what the cleaner then does with a run, and all of them
+Reading, unpacking and hashing take about as long as the cleaner's own work on a run, and all of them
 run without the GIL: a second thread prepares the next run while the caller works on this one.
 
 Every batch is read whole and its checksum checked. Kafka's cleaner does not check it; but a damaged key would

@@ -36,7 +36,7 @@ NO_DATA = OpenData()
 
 
 class SegmentData(NamedTuple):
-    """What one segment does to `OpenData`: what it leaves itself, and whose markers it has."""
+    """How one segment changes `OpenData`: the data that it leaves open, and the producers of its markers."""
 
     left: OpenData
     commits: frozenset[int]

@@ -82,7 +82,7 @@ class AuditReport(Report):
         scope = f"{counted(totals.segments, 'segment')} of {counted(totals.partitions, 'partition')}"
         read = f"{size_text(totals.bytes_read)} of logs were read"
         if self.is_partial:
-            read += "; what the earlier audit has read was not read again, so newer damage in it is not found"
+            read += "; what an earlier audit has read was left out, so newer damage in it is not found"
         unread = [finding for finding in self.findings if finding.kind is AuditKind.UNREADABLE]
         if unread:
             where = unread[0].file or unread[0].partition or unread[0].directory

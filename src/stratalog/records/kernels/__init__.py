@@ -17,7 +17,7 @@ offset_map  the cleaner's map from key hash to offset
 recover     one pass over a segment: batches, indexes, producers, epochs
 resync      finds batches after damage
 scan        producers, transactions and epochs of a run
-tally       counts what belongs to each key
+tally       adds up amounts by key
 text        lines of a dump
 validate    checks on batches that are to be appended
 walk        from batch to batch: header, checksum, why it stopped

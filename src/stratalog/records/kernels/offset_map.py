@@ -5,8 +5,8 @@ and, in its lower 40 bits, the offset counted from `state[BASE]`, plus one: so m
 empty map and costs nothing until it is used. Four slots share a cache line, and slots are probed one after
 the other from where another 32 bits of the hash point, so most searches end in the line that they begin in.
 
-The map also notes which offsets it was given, in bits. Once it is filled, they and the offsets in its slots
-say for any of those records whether it is its key's newest, without its hash. Kafka: SkimpyOffsetMap
+The map also notes which offsets it was given, in bits. Once it is filled, these bits and the offsets in its
+slots show, without a hash, whether a record is the newest of its key. Kafka: SkimpyOffsetMap
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from stratalog.records.kernels.walk import CONTROL, BatchTable
 
 WORDS = 2  # of a slot
 WORDS_IN_A_LINE = 8
-AHEAD = 12  # how many rows ahead slots are prefetched: a slot is nearly never in the cache
+AHEAD = 12  # how many rows ahead slots are prefetched: a slot is almost never in the cache
 OFFSET_BITS = 40
 _OFFSET = (1 << OFFSET_BITS) - 1
 _TAG = (1 << 64 - OFFSET_BITS) - 1
 REACH = 1 << OFFSET_BITS - 1  # how far from the first offset any other may be, on either side
 
 # The state of a map; an array, so that a kernel can change it. SEEN is the last offset that was looked at,
-# DISORDER is 1 if one was not above the one before.
+# DISORDER is 1 if an offset was not above the offset before it.
 ENTRIES, LATEST, BASE, SEEN, DISORDER = 0, 1, 2, 3, 4
 STATE_SIZE = 5
 
@@ -185,8 +185,8 @@ def find_noted(
     key1: Any,
     found: NDArray[np.int64],
 ) -> int:
-    """As `get_offsets`, for rows whose keys are not hashed: a noted offset is its key's last one, or some
-    later one is.
+    """As `get_offsets`, for rows whose keys are not hashed: a noted offset is the last of its key, or the key
+    has a later one.
 
     The key of a row that is not noted is hashed here; returns how many these are.
     """

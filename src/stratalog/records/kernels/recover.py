@@ -137,7 +137,7 @@ def _take_plain(
     indexes: tuple[ProgressTable, EntryRows, EntryRows],
     latest_epoch: int,
 ) -> int:
-    """Process good batches without producers or new epochs; returns the position of the first other one.
+    """Process good batches without producers or new epochs; returns the position of the first other batch.
 
     These are the same rules as below, for the most common small batches, without a row for each: 25 % faster
     at 280 bytes. All other batches, also those with a wrong checksum, are left to the table.

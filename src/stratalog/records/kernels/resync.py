@@ -76,8 +76,8 @@ def accept(
 
     Returns (the first undecided row, why).
 
-    A row that may follow the `last` one is kept and becomes the last one. `passes_marker` is set if the row
-    at `start` is a marker that was already read.
+    A row that may follow the `last` batch is kept, and becomes the last batch. `passes_marker` is set if the
+    row at `start` is a marker that was already read.
     """
     for index in range(start, len(headers)):
         batch: Any = headers[index]
