@@ -12,7 +12,7 @@ from stratalog.errors import RecordError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.log import loader
-from stratalog.log.append import AppendInfo
+from stratalog.log.appender import AnySet
 from stratalog.log.log import Log
 from stratalog.log.origin import AppendOrigin
 from stratalog.log.producers.entry import ProducerStateEntry
@@ -186,7 +186,7 @@ class OurLog:
         }
 
 
-def _appended(info: AppendInfo) -> Json:
+def _appended(info: AnySet) -> Json:
     return {
         "firstOffset": info.first_offset,
         "lastOffset": info.last_offset,

@@ -93,7 +93,7 @@ def test_an_epoch_is_known_before_its_records_and_stays_if_they_do_not_come(
     def refuse(*_: Any) -> None:
         raise DiskError("orders-0", "no space", errno.ENOSPC)
 
-    monkeypatch.setattr(LogSegment, "append", refuse)
+    monkeypatch.setattr(LogSegment, "append_batch", refuse)
     with pytest.raises(DiskError):
         append(log, batch(b"a"), leader_epoch=7)
 
@@ -107,7 +107,7 @@ def test_an_interrupt_while_bytes_are_written_fails_the_log(monkeypatch: pytest.
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LogSegment, "append", interrupt)
+    monkeypatch.setattr(LogSegment, "append_batch", interrupt)
     with pytest.raises(KeyboardInterrupt):
         append(log, batch(b"a"))
 

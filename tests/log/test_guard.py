@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from stratalog.errors import DiskError, LogClosedError, LogMovedError
-from stratalog.log.appender import Appender
 from stratalog.log.guard import LogGuard
+from stratalog.log.marks import LogMarks
 from tests.log.model import DIRECTORY, Machine, batch
 
 
@@ -104,7 +104,7 @@ def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyP
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Appender, "_take_over", interrupted)
+    monkeypatch.setattr(LogMarks, "follow_end", interrupted)
     with pytest.raises(KeyboardInterrupt):
         log.append_as_leader(batch(b"b"), leader_epoch=0)
     monkeypatch.undo()

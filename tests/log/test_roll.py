@@ -6,7 +6,7 @@ import pytest
 
 from stratalog.config import LogConfig
 from stratalog.limits import INT32_MAX
-from stratalog.log.roll import RollParams, RollReason, random_jitter_ms, roll_reason
+from stratalog.log.roll import RollReason, random_jitter_ms, roll_reason
 from tests.log.model import NOW, Machine, batch
 
 HOUR_MS = 3_600_000
@@ -21,7 +21,7 @@ def reason(**facts: int | bool) -> RollReason | None:
         "set_size": 100,
         "last_offset": 10,
     }
-    return roll_reason(RollParams(**{**usual, **facts}), segment_bytes=1000, segment_ms=HOUR_MS)
+    return roll_reason(**{**usual, **facts}, segment_bytes=1000, segment_ms=HOUR_MS)
 
 
 def test_a_set_that_just_fits_does_not_roll() -> None:

@@ -10,9 +10,9 @@ from stratalog.errors import InvalidBatchError
 from stratalog.records import build
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
-from stratalog.records.few import MOST_RECORDS, encode_few, is_few
+from stratalog.records.few import MOST_RECORDS, build_one, encode_few, is_few
 from tests import naive
-from tests.records.strategies import as_naive, records
+from tests.records.strategies import as_naive, fields, records
 
 INT64_MAX = 2**63 - 1
 OPTIONS = [
@@ -51,6 +51,21 @@ def test_sizes_at_the_edges_of_a_varint_are_encoded_as_by_the_kernel(size: int) 
     made = [Record(3, 5, b"k" * size, b"v" * size, (("h" * size, b"c" * size), ("", None)))]
 
     assert build_batch(made) == by_kernel(made, BatchOptions())
+
+
+@given(st.integers(0, INT64_MAX), fields, fields)
+def test_one_record_makes_the_batch_that_the_kernel_makes(
+    timestamp: int, key: bytes | None, value: bytes | None
+) -> None:
+    made = [Record(0, timestamp, key, value)]
+
+    assert build_one(timestamp, key, value) == by_kernel(made, BatchOptions())
+
+
+@pytest.mark.parametrize("size", [0, 1, 58, 59, 60, 63, 64, 127, 8191, 8192, 1 << 20])
+def test_one_record_of_any_size_makes_the_batch_that_the_kernel_makes(size: int) -> None:
+    for key, value in ((None, b"v" * size), (b"k" * size, None), (b"k" * size, b"v" * size)):
+        assert build_one(5, key, value) == by_kernel([Record(0, 5, key, value)], BatchOptions())
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,45 @@ def test_entries_are_those_of_the_rule_applied_batch_by_batch(tmp_path: Path, se
     ] == expected.time_entries
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_a_batch_on_its_own_brings_the_entries_that_the_kernel_brings(tmp_path: Path, seed: int) -> None:
+    history = History(seed, 0, producers=3)
+    interval = history.random.choice([0, 150, 1000, 4096])
+    segments = []
+    for name in ("kernel", "own"):
+        (tmp_path / name).mkdir()
+        segments.append(new_segment(tmp_path / name, interval=interval, index_bytes=600))
+    refusals: list[tuple[str, str]] = []
+    for _ in range(60):
+        batch = history.batch()
+        if history.random.random() < 0.1:
+            batch = records(history.random.randrange(history.next_offset), "back")
+        row = walk_batches(batch).headers[0]
+        found = []
+        for segment, act in zip(segments, (append, append_alone), strict=True):
+            try:
+                act(segment, batch)
+                found.append("")
+            except (IndexFullError, InvalidOffsetError) as error:
+                found.append(f"{type(error).__name__} {str(error).replace(segment.directory, '')}")
+        refusals.append((found[0], found[1]))
+        assert segments[0].size == segments[1].size
+        assert segments[0].reader.known_largest == segments[1].reader.known_largest
+        assert segments[0]._since_entry == segments[1]._since_entry, row
+
+    for segment in segments:
+        segment.close_handlers()
+    assert all(kernel == own for kernel, own in refusals)
+    for kind in ("log", "index", "timeindex"):
+        kernel, own = (tmp_path / name / f"{0:020d}.{kind}" for name in ("kernel", "own"))
+        assert kernel.read_bytes() == own.read_bytes()
+
+
+def append_alone(segment: LogSegment, batch: bytes) -> None:
+    row = walk_batches(batch).headers[0]
+    segment.append_batch(batch, int(row["last_offset"]), int(row["max_timestamp"]))
+
+
 def test_an_index_that_fills_up_inside_a_set_is_told_with_the_set_written(tmp_path: Path) -> None:
     segment = new_segment(tmp_path, interval=0, index_bytes=24)
     batches = [records(offset, "a") for offset in range(6)]

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _PLAIN = (bytes, bytearray, memoryview)  # not a union, which would be built in each call
+_AS_THEY_ARE = (bytes, bytearray)
 # Never follow a link: root repairs directories in which another user may have planted one.
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | OPEN_FLAGS
 
@@ -83,7 +84,7 @@ class Disk(DiskReader):
         A failure can leave only a part of `data` in the file.
         """
         name = os.fspath(path)
-        view = data if type(data) is bytes else byte_view(data)
+        view = data if isinstance(data, _AS_THEY_ARE) else byte_view(data)
         done = 0
         # No `with` and no extra call: they would take as long as the write of an index entry.
         try:
@@ -240,7 +241,7 @@ def byte_view(data: Data) -> memoryview:
     return view if view.format == "B" else view.cast("B")
 
 
-def _write_by_seeking(descriptor: int, view: bytes | memoryview, position: int) -> int:
+def _write_by_seeking(descriptor: int, view: bytes | bytearray | memoryview, position: int) -> int:
     os.lseek(descriptor, position, os.SEEK_SET)
     return os.write(descriptor, view)
 

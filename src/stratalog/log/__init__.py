@@ -26,6 +26,7 @@ parts               what the parts of a log share
 producers/          producer state: duplicates, fencing, transactions, snapshots
 reader              `LogReader`: reads of an open log, without a lock
 reading             which bytes of which segment a read returns
+ready               sets that are written as they are: one plain batch, already checked
 rebuild             decoded records encoded as one v2 batch
 recovery/           recovery of one partition
 retention           which segments are deleted, by which rule, and why the others stay

@@ -25,7 +25,8 @@ from stratalog.log.origin import AppendOrigin
 from stratalog.log.parts import LogParts
 from stratalog.log.producers.analysis import NO_CHANGES, ProducerChanges, analyze_producers, apply_changes
 from stratalog.log.producers.verification import VerificationGuard
-from stratalog.log.roll import RollParams, roll_reason
+from stratalog.log.ready import ReadyRules, ReadySet
+from stratalog.log.roll import roll_reason
 from stratalog.log.roller import Roller
 from stratalog.log.validation import validate_and_assign_offsets
 from stratalog.records.kernels.walk import BatchTable
@@ -33,6 +34,8 @@ from stratalog.segment.segment import LogSegment
 from stratalog.segment.txn_index import AbortedTxn
 
 logger = logging.getLogger(__name__)
+
+AnySet = AppendInfo | ReadySet
 
 
 class Appender:
@@ -45,14 +48,18 @@ class Appender:
 
     __slots__ = (
         "_clock",
+        "_config",
         "_epochs",
         "_guard",
         "_marks",
+        "_max_segment_ms",
         "_producers",
         "_roller",
+        "_segment_size",
         "_segments",
         "_topic_partition",
-        "config",
+        "flush_messages",
+        "ready_rules",
     )
 
     def __init__(self, parts: LogParts, roller: Roller, config: LogConfig) -> None:
@@ -60,6 +67,24 @@ class Appender:
         self._topic_partition, self._clock = parts.topic_partition, parts.clock
         self._guard, self._marks, self._roller = parts.guard, parts.marks, roller
         self._segments, self._epochs, self._producers = parts.segments, parts.epochs, parts.producers
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        # What every append needs, computed once.
+        self.ready_rules = ReadyRules(config)
+        self.flush_messages = config.flush_messages
+        self._segment_size, self._max_segment_ms = config.segment_size, config.max_segment_ms
+
+    def append_ready(self, ready: ReadySet, leader_epoch: int) -> None:
+        """Give a set of a client its offsets, which it has afterwards, and write it."""
+        ready.stamp(self._marks.end.offset, leader_epoch)
+        self._note_epoch(2, leader_epoch, ready.first_offset)
+        self._write_somewhere(ready)
 
     def append(
         self,
@@ -91,16 +116,17 @@ class Appender:
                     self._segments.active.log_path, info.first_known_offset, info.last_offset
                 )
             self._note_epochs(info.batches)
-        if info.size > self.config.segment_size:
+        if not info.has_producers:
+            self._write_somewhere(info)
+            return info
+        if info.size > self._segment_size:
             raise self._too_large(info)
         segment = self._segment_for(info)
-        changes = NO_CHANGES
         while True:
-            if info.has_producers:
-                changes = self._changes_of_producers(info, segment, origin, transaction_version, guard)
-                if changes.duplicate is not None:
-                    written = changes.duplicate
-                    return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
+            changes = self._changes_of_producers(info, segment, origin, transaction_version, guard)
+            if changes.duplicate is not None:
+                written = changes.duplicate
+                return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
             try:
                 if self._write(info, segment, changes):
                     return info
@@ -121,35 +147,44 @@ class Appender:
         for info in infos:
             prepared.append(self._with_offsets(info, AppendOrigin.CLIENT, leader_epoch, next_offset))
             next_offset = prepared[-1].last_offset + 1
-            if prepared[-1].size > self.config.segment_size:
+            if prepared[-1].size > self._segment_size:
                 raise self._too_large(prepared[-1])
         self._note_epoch(2, leader_epoch, first)
         return prepared
 
     def write_prepared(self, info: AppendInfo) -> None:
         """Write the next of the prepared sets."""
+        self._write_somewhere(info)
+
+    def _write_somewhere(self, info: AnySet) -> None:
+        """Write a set without producers, whose offsets are final, to the active segment or to a new one."""
+        if info.size > self._segment_size:
+            raise self._too_large(info)
         segment = self._segment_for(info)
         try:
             while not self._write(info, segment, NO_CHANGES):
                 segment = self._roll_for(info)
         except (DiskError, IndexFullError):
-            raise
+            raise  # after an IndexFullError nothing of the set is left in the file
         except BaseException as error:
             self._guard.fail_over(error)
             raise
 
-    def _too_large(self, info: AppendInfo) -> RecordBatchTooLargeError:
-        limit = self.config.segment_size
+    def _too_large(self, info: AnySet) -> RecordBatchTooLargeError:
+        limit = self._segment_size
         return RecordBatchTooLargeError(
             f"a set of {info.size} bytes; segment.bytes of this topic is {limit}.",
             size=info.size,
             limit=limit,
         )
 
-    def _write(self, info: AppendInfo, segment: LogSegment, changes: ProducerChanges) -> bool:
+    def _write(self, info: AnySet, segment: LogSegment, changes: ProducerChanges) -> bool:
         """Write the set to the segment and update the state in memory; False if an index is full."""
         try:
-            segment.append(info.data, info.batches, info.last_offset)
+            if isinstance(info, ReadySet) or len(info.batches) == 1:
+                segment.append_batch(info.data, info.last_offset, info.max_timestamp)
+            else:
+                segment.append(info.data, info.batches, info.last_offset)
         except IndexFullError:
             # The index became full inside the set, whose bytes are in the file already. Kafka leaves them
             # there.
@@ -158,8 +193,12 @@ class Appender:
                 raise  # not even an empty index has room
             return False
         # The end only moves forwards, so no other mark has to be lowered.
-        self._marks.end = OffsetMetadata(info.last_offset + 1, segment.base_offset, segment.size)
-        self._take_over(changes, segment, info.last_offset + 1)
+        end_offset = info.last_offset + 1
+        self._marks.end = OffsetMetadata(end_offset, segment.base_offset, segment.reader.size)
+        if changes is not NO_CHANGES:
+            self._take_over(changes, segment)
+        self._producers.map_end_offset = end_offset
+        self._marks.follow_end()
         return True
 
     def _changes_of_producers(
@@ -221,42 +260,36 @@ class Appender:
             # Old formats have no epochs, so the epochs from here on are unknown.
             self._epochs.clear_and_flush()
 
-    def _take_over(self, changes: ProducerChanges, segment: LogSegment, end_offset: int) -> None:
+    def _take_over(self, changes: ProducerChanges, segment: LogSegment) -> None:
         """Update the state of the producers after the set is in the segment."""
-        if changes is not NO_CHANGES:
-            apply_changes(self._producers, changes)
-            for completed in changes.completed:
-                stable = self._producers.last_stable_offset(completed)
-                if completed.is_aborted:
-                    segment.append_aborted(
-                        AbortedTxn(
-                            completed.producer_id, completed.first_offset, completed.last_offset, stable
-                        )
-                    )
-                self._producers.complete_txn(completed)
-        self._producers.update_map_end_offset(end_offset)
-        self._marks.follow_end()
+        apply_changes(self._producers, changes)
+        for completed in changes.completed:
+            stable = self._producers.last_stable_offset(completed)
+            if completed.is_aborted:
+                segment.append_aborted(
+                    AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+                )
+            self._producers.complete_txn(completed)
 
-    def _segment_for(self, info: AppendInfo) -> LogSegment:
+    def _segment_for(self, info: AnySet) -> LogSegment:
         """The active segment, a new one if this set does not go into the old one."""
         segment = self._segments.active
-        config = self.config
-        params = RollParams(
+        reason = roll_reason(
             base_offset=segment.base_offset,
             segment_size=segment.reader.size,
             index_full=segment.is_index_full,
             waited_ms=segment.waited_ms(self._clock(), info.max_timestamp),
             set_size=info.size,
             last_offset=info.last_offset,
+            segment_bytes=self._segment_size,
+            segment_ms=self._max_segment_ms - segment.roll_jitter_ms,
         )
-        segment_ms = config.max_segment_ms - segment.roll_jitter_ms
-        reason = roll_reason(params, segment_bytes=config.segment_size, segment_ms=segment_ms)
         if reason is None:
             return segment
         logger.debug("%s is rolled: %s", segment.log_path, reason.value)
         return self._roll_for(info)
 
-    def _roll_for(self, info: AppendInfo) -> LogSegment:
+    def _roll_for(self, info: AnySet) -> LogSegment:
         """Begin the segment that this set goes into."""
         # A v0 or v1 set does not state its first offset; this base is the lowest that its last offset allows.
         first_offset = info.first_offset if info.first_offset >= 0 else info.last_offset - INT32_MAX

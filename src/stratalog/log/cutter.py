@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stratalog.config import LogConfig
+from stratalog.errors import PolicyViolationError
 from stratalog.log.flusher import Flusher
 from stratalog.log.kept_marks import KeptMarks
+from stratalog.log.new_records import to_offset
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.parts import LogParts
 from stratalog.log.producers.rebuild import rebuild_producer_state
@@ -41,6 +44,7 @@ class Cutter:
         "_producers",
         "_roller",
         "_segments",
+        "_topic_partition",
         "cuts_count",
     )
 
@@ -48,12 +52,24 @@ class Cutter:
         self, parts: LogParts, flusher: Flusher, roller: Roller, kept_marks: KeptMarks | None
     ) -> None:
         self.cuts_count = 0
-        self._kept_marks = kept_marks
+        self._topic_partition, self._kept_marks = parts.topic_partition, kept_marks
         self._guard, self._folder, self._marks = parts.guard, parts.folder, parts.marks
         self._segments, self._epochs, self._producers = parts.segments, parts.epochs, parts.producers
         self._flusher, self._roller, self._clock = flusher, roller, parts.clock
 
     # At the start
+
+    def start_after_deletion(self, before_offset: int, config: LogConfig) -> int:
+        """Where the log is to start after `delete_records`; an error if the records may not be deleted."""
+        if config.compact and not config.delete:
+            raise PolicyViolationError(
+                f"{self._topic_partition}: cleanup.policy is compact without delete; only compaction removes "
+                "its records."
+            )
+        before_offset, high_watermark = to_offset(before_offset), self._marks.high_watermark.offset
+        if before_offset < -1:
+            raise out_of_range(before_offset, self._marks.log_start_offset, high_watermark)
+        return high_watermark if before_offset == -1 else before_offset
 
     @property
     def start_to_keep(self) -> int | None:

@@ -18,12 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stratalog.config import LogConfig
-from stratalog.errors import DiskError, LogClosedError, LogMovedError, PolicyViolationError, UsageError
+from stratalog.errors import DiskError, LogClosedError, LogMovedError, UsageError
 from stratalog.files.processes import tell_in_child
 from stratalog.limits import INT64_MAX
 from stratalog.log.all_or_none import append_all
-from stratalog.log.append import AppendInfo, analyze
-from stratalog.log.appender import Appender
+from stratalog.log.append import analyze
+from stratalog.log.appender import AnySet, Appender
 from stratalog.log.closer import Closer
 from stratalog.log.cutter import Cutter
 from stratalog.log.flusher import Flusher
@@ -35,7 +35,8 @@ from stratalog.log.parts import LogParts
 from stratalog.log.producers.append_info import TV_UNKNOWN
 from stratalog.log.producers.verification import NO_GUARD, VerificationGuard
 from stratalog.log.reader import LogReader
-from stratalog.log.reading import FetchedData, Isolation, out_of_range
+from stratalog.log.reading import FetchedData, Isolation
+from stratalog.log.ready import ReadyRules, ReadySet
 from stratalog.log.retention import Decision
 from stratalog.log.roller import Roller
 from stratalog.log.scheduler import repeat
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from stratalog.log.cleaning.in_log import CleanFunction
     from stratalog.log.cleaning.offset_map import OffsetMap
 
+_CLIENT = AppendOrigin.CLIENT  # looking up an Enum's member is slower than a name
 EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
 
 
@@ -179,26 +181,30 @@ class Log:
 
     def append_as_leader(
         self,
-        data: Any,  # any object with the buffer protocol
+        data: Any,  # any object with the buffer protocol, or a ReadySet
         *,
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = TV_UNKNOWN,
         guard: VerificationGuard = NO_GUARD,
-    ) -> AppendInfo:
+    ) -> AnySet:
         """Check one batch, assign it the next offsets and write it; returns what was written, and where.
 
         A batch that its producer has sent before is not written again: the result has the offsets of the
         first time. With origin RAFT_LEADER the batches have their own offsets.
         """
-        is_raft = origin is AppendOrigin.RAFT_LEADER
-        info = analyze(
-            data,
-            origin=origin,
-            max_message_bytes=None if is_raft else self._appender.config.max_message_bytes,
-            leader_epoch=leader_epoch,
-        )
-        return self._append(info, origin, leader_epoch, transaction_version, guard)
+        if origin is _CLIENT:
+            ready = self._appender.ready_rules.check(data, self._parts.clock())
+            if ready is not None:
+                return self._append(ready, leader_epoch)
+        limit = None if origin is AppendOrigin.RAFT_LEADER else self.config.max_message_bytes
+        info = analyze(data, origin=origin, max_message_bytes=limit, leader_epoch=leader_epoch)
+        return self._append(info, leader_epoch, origin, transaction_version, guard)
+
+    @property
+    def ready_rules(self) -> ReadyRules:
+        """They make sets that `append_as_leader` need not check."""
+        return self._appender.ready_rules
 
     def append_all_as_leader(self, sets: Sequence[Any], *, leader_epoch: int) -> tuple[int, int]:
         """Append several batches, all or none (`all_or_none.py`); returns the first and the last offset."""
@@ -207,34 +213,36 @@ class Log:
             self.flush()
         return found
 
-    def append_as_follower(self, data: Any, *, leader_epoch: int) -> AppendInfo:
+    def append_as_follower(self, data: Any, *, leader_epoch: int) -> AnySet:
         """Write batches as their leader has them; gaps between offsets are legal."""
         origin = AppendOrigin.REPLICATION
         info = analyze(data, origin=origin, max_message_bytes=None, leader_epoch=leader_epoch)
-        return self._append(info, origin, leader_epoch, TV_UNKNOWN, NO_GUARD)
+        return self._append(info, leader_epoch, origin)
 
     def _append(
         self,
-        info: AppendInfo,
-        origin: AppendOrigin,
+        given: AnySet,
         leader_epoch: int,
-        transaction_version: int,
-        verification: VerificationGuard,
-    ) -> AppendInfo:
-        if not info.size:
-            return info
+        origin: AppendOrigin = _CLIENT,
+        transaction_version: int = TV_UNKNOWN,
+        verification: VerificationGuard = NO_GUARD,
+    ) -> AnySet:
+        if not given.size:
+            return given
         guard, appender = self._guard, self._appender
         # The same as `changing` and `writing`, written out: the generators would take as long as the write.
         with guard.lock:
             if guard.failure is not None or guard.is_closed or guard.refusal is not None:
                 guard.check_changeable()
             try:
-                info = appender.append(info, origin, leader_epoch, transaction_version, verification)
+                if isinstance(given, ReadySet):
+                    appender.append_ready(given, leader_epoch)
+                else:
+                    given = appender.append(given, origin, leader_epoch, transaction_version, verification)
             except DiskError as error:
                 guard.failure = error
                 raise
-            unflushed = self._marks.end.offset - self._flusher.recovery_point
-            is_due = unflushed >= appender.config.flush_messages
+            is_due = self._marks.end.offset - self._flusher.recovery_point >= appender.flush_messages
         if is_due:
             try:
                 self.flush()
@@ -242,9 +250,9 @@ class Log:
                 pass  # moved in between: the log in the new place has this set, and was flushed
             except LogClosedError:
                 # Closed in between, which flushes, unless it was closed without writing.
-                if self.recovery_point <= info.last_offset:
+                if self.recovery_point <= given.last_offset:
                     raise
-        return info
+        return given
 
     def roll(self, expected_base: int = 0) -> LogSegment:
         """Begin a new segment at the log's end, or at `expected_base` if that is above it."""
@@ -342,15 +350,7 @@ class Log:
 
     def delete_records(self, before_offset: int) -> int:
         """Delete the records below an offset (-1: the high watermark); returns where the log starts."""
-        if self.config.compact and not self.config.delete:
-            raise PolicyViolationError(
-                f"{self.topic_partition}: cleanup.policy is compact without delete; only compaction removes "
-                "its records."
-            )
-        before_offset = to_offset(before_offset)
-        if before_offset < -1:
-            raise out_of_range(before_offset, self.log_start_offset, self.high_watermark)
-        self.increment_log_start_offset(self.high_watermark if before_offset == -1 else before_offset)
+        self.increment_log_start_offset(self._cutter.start_after_deletion(before_offset, self.config))
         return self.log_start_offset
 
     def retention(self) -> tuple[Decision, ...]:

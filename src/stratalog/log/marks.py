@@ -109,11 +109,13 @@ class LogMarks:
 
     def follow_end(self) -> None:
         """Called when the end and the producers are updated: the high watermark may follow the end."""
-        mark = self._published[0]
-        if self._is_following:
-            mark = self.end
-            self._producers.on_high_watermark_updated(mark.offset)
-        self._published = (mark, self._find_first_unstable())
+        mark = self.end if self._is_following else self._published[0]
+        unstable = None
+        if self._producers.has_transactions:
+            if self._is_following:
+                self._producers.on_high_watermark_updated(mark.offset)
+            unstable = self._find_first_unstable()
+        self._published = (mark, unstable)
 
     @contextmanager
     def holding_high_watermark(self) -> Iterator[None]:

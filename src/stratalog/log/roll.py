@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from enum import Enum
-from typing import NamedTuple
 
 from stratalog.config import LogConfig
 from stratalog.limits import INT32_MAX
@@ -19,29 +18,29 @@ class RollReason(Enum):
     OFFSET_OVERFLOW = "the offset is too far from the segment's base"
 
 
-class RollParams(NamedTuple):
-    """What the decision depends on: values that were already read from the segment and the set to append.
+def roll_reason(
+    *,
+    base_offset: int,
+    segment_size: int,
+    index_full: bool,
+    waited_ms: int,
+    set_size: int,
+    last_offset: int,
+    segment_bytes: int,
+    segment_ms: int,
+) -> RollReason | None:
+    """Why the segment must be rolled before this set is appended; None to append to it.
 
-    Created for every append.
+    Everything was already read from the segment, the set and the configuration. These are arguments and not
+    the fields of a value, because they are needed for every append.
     """
-
-    base_offset: int
-    segment_size: int
-    index_full: bool
-    waited_ms: int
-    set_size: int
-    last_offset: int
-
-
-def roll_reason(params: RollParams, *, segment_bytes: int, segment_ms: int) -> RollReason | None:
-    """Why the segment must be rolled before this set is appended; None to append to it."""
-    if params.segment_size > segment_bytes - params.set_size:
+    if segment_size > segment_bytes - set_size:
         return RollReason.SIZE
-    if params.segment_size > 0 and params.waited_ms > segment_ms:
+    if segment_size > 0 and waited_ms > segment_ms:
         return RollReason.AGE
-    if params.index_full:
+    if index_full:
         return RollReason.INDEX_FULL
-    if not 0 <= params.last_offset - params.base_offset <= INT32_MAX:
+    if not 0 <= last_offset - base_offset <= INT32_MAX:
         return RollReason.OFFSET_OVERFLOW
     return None
 

@@ -72,7 +72,7 @@ def validate_and_assign_offsets(
     timestamps, otherwise a RecordValidationError.
     """
     batches = info.batches
-    target = _CODECS.get(config.compression_type, info.source_codec)
+    target = target_codec(config, info.source_codec)
     append_time = config.message_timestamp_type == "LogAppendTime"
     rules = kernels.RecordRules(
         "compact" in config.cleanup_policy,
@@ -119,6 +119,11 @@ def validate_and_assign_offsets(
     log_append_time = now_ms if append_time else NO_TIMESTAMP
     last_offset = next_offset + len(rows) - 1
     return ValidatedSet(whole, batches, next_offset, last_offset, stamp, log_append_time, True)
+
+
+def target_codec(config: LogConfig, source: Codec) -> Codec:
+    """The codec that a topic stores batches of a source codec with."""
+    return _CODECS.get(config.compression_type, source)
 
 
 def _check_plain(

@@ -8,7 +8,7 @@ codecs/          gzip, snappy, lz4, zstd
 columns          batches to Arrow: the one bulk decoder
 compression      the records section by codec, with the rules of Kafka's readers
 control          control records
-few              encodes a few records in plain Python
+few              builds batches of a few records in plain Python
 internal/        records of Kafka's internal topics
 internal_topics  which topics are Kafka's own
 kernels/         the hot loops
@@ -18,6 +18,7 @@ rows             batches to rows: the loop of every bulk reader
 scratch          reused memory for decompressed batches
 unpack           makes a run of batches readable in one array
 utf8             text as Java reads it
+values           plain values to a batch, all in one kernel
 walk             from batch to batch, and why it stopped
 warm             compiles the kernels of this package
 

@@ -92,18 +92,20 @@ def build_batch(
     Their offsets must ascend; the first record's offset becomes the base offset of the batch.
     """
     if isinstance(records, RecordColumns):
-        columns = records
-    else:
-        rows = list(records)
-        if is_few(rows) and (few := _build_few(rows, options)) is not None:
-            return few
-        columns = _columns_of_records(rows)
+        return build_columns(records, options).tobytes()
+    rows = list(records)
+    if is_few(rows) and (few := _build_few(rows, options)) is not None:
+        return few
+    return build_columns(_columns_of_records(rows), options).tobytes()
+
+
+def build_columns(columns: RecordColumns, options: BatchOptions) -> Bytes:
+    """The same for columns; the result belongs to the caller."""
     count = len(columns.offsets)
     if not count:
         raise InvalidBatchError("a batch needs at least one record; only compaction leaves empty ones.")
     _check(columns)
-    header = _header_of(columns, 0, count, options)
-    return encode_batch(header, columns, level=options.level)
+    return _encode_batch(_header_of(columns, 0, count, options), columns, options.level)
 
 
 def _build_few(records: Sequence[Record], options: BatchOptions) -> bytes | None:
@@ -120,7 +122,7 @@ def _build_few(records: Sequence[Record], options: BatchOptions) -> bytes | None
         return None
     header = _header(options, base_offset, last_offset, base_timestamp, largest, len(records), size)
     if options.codec is not _PLAIN:
-        return _close(header, byte_array(bytearray(RECORD_BATCH_OVERHEAD) + section), options.level)
+        return _close(header, byte_array(bytearray(RECORD_BATCH_OVERHEAD) + section), options.level).tobytes()
     whole = bytearray(header.pack())
     whole += section
     write_crc(whole, 0, size)
@@ -156,7 +158,7 @@ def build_batches(
         while start < part.num_rows:
             this = replace(options, base_sequence=sequence)
             stop, section = _encode_section(columns, start, part.num_rows, this, batch_size)
-            yield _close(_header_of(columns, start, stop, this), section, options.level)
+            yield _close(_header_of(columns, start, stop, this), section, options.level).tobytes()
             if sequence >= 0:
                 sequence = (
                     sequence + int(columns.offsets[stop - 1] - columns.offsets[start]) + 1
@@ -173,6 +175,10 @@ def encode_batch(
     records say, so decoding an uncompressed batch and encoding it again gives the same bytes.
     """
     columns = records if isinstance(records, RecordColumns) else _columns_of_records(records)
+    return _encode_batch(header, columns, level).tobytes()
+
+
+def _encode_batch(header: BatchHeader, columns: RecordColumns, level: int | None) -> Bytes:
     count = len(columns.offsets)
     done, section = _encode(columns, 0, count, header.base_offset, header.base_timestamp, INT32_MAX)
     if done != count:
@@ -258,7 +264,7 @@ def _encode(
         room = max(2 * room, found)
 
 
-def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
+def _close(header: BatchHeader, batch: Bytes, level: int | None) -> Bytes:
     """Put the header before its records section, and compress the section if the header names a codec.
 
     The batch is changed: it has room for the header, and belongs to nobody else.
@@ -274,7 +280,7 @@ def _close(header: BatchHeader, batch: Bytes, level: int | None) -> bytes:
     whole = batch.data
     whole[:RECORD_BATCH_OVERHEAD] = header._replace(batch_length=size - LOG_OVERHEAD).pack()
     write_crc(whole, 0, size)
-    return batch.tobytes()
+    return batch
 
 
 def _check(columns: RecordColumns, last_offset: int = -1) -> None:

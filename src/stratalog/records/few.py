@@ -1,4 +1,4 @@
-"""Encodes the records section of a batch with a few records, in plain Python.
+"""Encodes batches with a few records in plain Python.
 
 The kernel that encodes records takes them as some fourteen arrays. For a few records, making the arrays takes
 five times as long as this. Both give the same bytes: tests/records/test_few.py checks that.
@@ -6,10 +6,14 @@ five times as long as this. Both give the same bytes: tests/records/test_few.py 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stratalog.limits import INT64_MAX
+from stratalog.records.kernels.encode import seal
 
 if TYPE_CHECKING:
     from stratalog.records.build import Record
@@ -17,6 +21,12 @@ if TYPE_CHECKING:
 MOST_RECORDS = 4
 _ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 _NULL = b"\x01"  # a size of -1
+# The header of a batch of one record, as in `batch.py`: its length; no leader epoch, and magic 2; the
+# timestamp twice; then no producer id, epoch and sequence, and one record. Zeros are left out.
+_ONE = struct.Struct(">8x i 5s 10x q q 18s")
+_NO_EPOCH_MAGIC = bytes.fromhex("ffffffff 02")
+_NO_PRODUCER_ONE_RECORD = bytes.fromhex("ffffffffffffffff ffff ffffffff 00000001")
+_LENGTH_WITHOUT_RECORDS = 49
 
 
 def encode_few(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
@@ -33,6 +43,23 @@ def encode_few(records: Sequence[Record], base_offset: int, base_timestamp: int)
         body = b"".join(fields)
         parts += (_varint(len(body)), body)
     return b"".join(parts)
+
+
+def build_one(timestamp: int, key: bytes | None, value: bytes | None) -> bytearray:
+    """A batch of one record without headers, with offset 0: what `build_batch` gives, in a third of the time.
+
+    The caller has checked that the timestamp is not negative, and that the sizes fit a batch.
+    """
+    key_size, key = (_NULL, b"") if key is None else (_varint(len(key)), key)
+    value_size, value = (_NULL, b"") if value is None else (_varint(len(value)), value)
+    # Attributes, both deltas and the number of headers are zeros.
+    body = b"".join((b"\0\0\0", key_size, key, value_size, value, b"\0"))
+    size = _varint(len(body))
+    length = _LENGTH_WITHOUT_RECORDS + len(size) + len(body)
+    header = _ONE.pack(length, _NO_EPOCH_MAGIC, timestamp, timestamp, _NO_PRODUCER_ONE_RECORD)
+    batch = bytearray(b"".join((header, size, body)))
+    seal(np.frombuffer(batch, np.uint8))
+    return batch
 
 
 def is_few(records: Sequence[Record]) -> bool:

@@ -10,12 +10,13 @@ from stratalog.records.batch import TimestampType, set_max_timestamp
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import Codec
-from stratalog.records.few import MOST_RECORDS
+from stratalog.records.few import MOST_RECORDS, build_one
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import latest
 from stratalog.records.kernels.hash import choose_partitions, hash_keys
 from stratalog.records.kernels.walk import ascend, choose
 from stratalog.records.reader import read_batches
+from stratalog.records.values import build_values
 from stratalog.records.walk import new_table
 
 # A v1 message that wraps one v1 message, gzip: the smallest input for the code of old message sets.
@@ -30,6 +31,8 @@ def warm() -> None:
     # More than a few, which are encoded without a kernel.
     records = [Record(offset, 2) for offset in range(MOST_RECORDS)]
     records.append(Record(MOST_RECORDS, 1, b"key", b"value", (("header", b"value"),)))
+    build_one(1, None, b"value")
+    build_values([b"value"], 1)
     reader = ColumnReader(columns=ALL_COLUMNS)
     for codec in Codec:
         batch = bytearray(build_batch(records, BatchOptions(codec=codec)))

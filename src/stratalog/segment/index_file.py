@@ -253,10 +253,13 @@ class IndexFile:
     def append_checked(self, rows: NDArray[np.int64]) -> None:
         """Add entries, a row of fields for each, that the index rule has found to be in order."""
         if len(rows) == 1:
-            last = tuple(rows[0].tolist())
-            self._append(self.PACKED.pack(*last), last)
+            self.append_fields(tuple(rows[0].tolist()))
         elif len(rows):
             self._append(to_entries(rows, self.ENTRY).tobytes(), tuple(rows[-1].tolist()))
+
+    def append_fields(self, fields: tuple[int, ...]) -> None:
+        """Add one entry that the index rule has found to be in order."""
+        self._append(self.PACKED.pack(*fields), fields)
 
     def _append(self, raw: bytes, last: tuple[int, ...]) -> None:
         """Write entries after the last one, in one write; the caller has checked that they ascend.

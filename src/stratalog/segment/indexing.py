@@ -1,4 +1,8 @@
-"""Adds the entries for a set of batches to the indexes of its segment, by the rule of `kernels/index.py`."""
+"""Adds the entries for a set of batches to the indexes of its segment, by the rule of `kernels/index.py`.
+
+For a set of one batch, the rule is a few comparisons: calling the kernel would take ten times as long. Both
+write the same entries: tests/segment/test_indexing.py compares them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ _PROGRESS = struct.Struct("=6q")  # the row of PROGRESS; reading and writing it 
 assert _PROGRESS.size == kernel.PROGRESS.itemsize
 
 
+LastEntries = tuple[tuple[int, ...] | None, tuple[int, ...] | None]  # of the offset and the time index
+NOT_LOOKED_UP: LastEntries = (None, None)
 IndexingError = SegmentOffsetOverflowError | IndexFullError | InvalidOffsetError
 
 
@@ -26,20 +32,20 @@ class SegmentIndexer:
     """
 
     __slots__ = (
-        "_is_created",
         "_offset_entries",
         "_offsets",
         "_progress",
         "_progress_bytes",
         "_time_entries",
         "_times",
+        "is_created",
     )
 
     def __init__(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         self._offsets, self._times = offsets, times
         self._progress = np.zeros(1, kernel.PROGRESS)
         self._progress_bytes = self._progress.view(np.uint8).data
-        self._is_created = False
+        self.is_created = False
         self._make_room(1)
 
     def prepare(self, since_entry: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
@@ -47,21 +53,13 @@ class SegmentIndexer:
 
         Called before bytes are written, so that a failure changes nothing.
         """
-        offsets, times = self._offsets, self._times
-        base_offset = offsets.base_offset
-        last_offset = offsets.last_fields
-        last_time = times.last_fields
-        if not self._is_created:
-            # Kafka creates both files when it checks, before each append, whether they are full.
-            offsets.create()
-            times.create()
-            self._is_created = True
+        last_offset, last_time = self.look_up()
         _PROGRESS.pack_into(
             self._progress_bytes,
             0,
             since_entry,
             max_timestamp,
-            offset_of_max_timestamp - base_offset,
+            offset_of_max_timestamp - self._offsets.base_offset,
             -1 if last_offset is None else last_offset[0],
             NO_TIMESTAMP if last_time is None else last_time[0],
             -1 if last_time is None else last_time[1],
@@ -98,6 +96,47 @@ class SegmentIndexer:
         if outcome != kernel.INDEXED:
             problem = _problem(outcome, int(batches[done]["last_offset"]), offsets, times)
         return since_entry, timestamp, offsets.base_offset + offset, problem
+
+    def look_up(self) -> LastEntries:
+        """The last entries of both indexes, whose files exist from now on.
+
+        Like `prepare`, called before bytes are written.
+        """
+        offsets, times = self._offsets, self._times
+        last_offset = offsets.last_fields
+        last_time = times.last_fields
+        if not self.is_created:
+            # Kafka creates both files when it checks, before each append, whether they are full.
+            offsets.create()
+            times.create()
+            self.is_created = True
+        return last_offset, last_time
+
+    def index_one(
+        self, last_offset: int, position: int, largest: tuple[int, int], last: LastEntries
+    ) -> IndexingError | None:
+        """Write the entries of one batch that is due one; returns the reason if there can be none.
+
+        `largest` is the largest timestamp of the segment with this batch, and its offset; `last` is what
+        `look_up` found.
+        """
+        offsets, times = self._offsets, self._times
+        base_offset = offsets.base_offset
+        relative, timestamp, of_largest = last_offset - base_offset, largest[0], largest[1] - base_offset
+        if offsets.room <= 0:
+            return _problem(kernel.OFFSET_INDEX_FULL, last_offset, offsets, times)
+        last_offset_entry, last_time_entry = last
+        if last_offset_entry is not None and relative <= last_offset_entry[0]:
+            return _problem(kernel.NOT_ASCENDING, last_offset, offsets, times)
+        offsets.append_fields((relative, position))
+        if times.room <= 0:
+            return _problem(kernel.TIME_INDEX_FULL, last_offset, offsets, times)
+        last_timestamp, last_of_largest = last_time_entry or (NO_TIMESTAMP, -1)
+        if of_largest < last_of_largest:
+            return _problem(kernel.NOT_ASCENDING, last_offset, offsets, times)
+        if timestamp > last_timestamp:
+            times.append_fields((timestamp, of_largest))
+        return None
 
     def _make_room(self, count: int) -> None:
         self._offset_entries = np.empty((count, 2), np.int64)

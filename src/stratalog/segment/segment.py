@@ -29,7 +29,7 @@ from stratalog.files.names import FileKind, FileState
 from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.identities import Identities
-from stratalog.segment.indexing import SegmentIndexer
+from stratalog.segment.indexing import NOT_LOOKED_UP, SegmentIndexer
 from stratalog.segment.segment_reader import FILES, MAX_SIZE, SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
 
@@ -182,33 +182,60 @@ class LogSegment:
         if not len(batches):
             return
         reader = self.reader
-        if not 0 <= largest_offset - self.base_offset <= INT32_MAX:
-            raise SegmentOffsetOverflowError(reader.log_path, self.base_offset, largest_offset)
-        position = reader.size
         view = byte_view(data)
-        set_size = len(view)
-        if position + set_size > MAX_SIZE:
-            raise InvalidBatchError(
-                f"{set_size} bytes after byte {position} make a segment larger than 2^31 - 1 bytes."
-            )
-        indexer = self._indexer
-        if indexer is None:
-            indexer = self._indexer = SegmentIndexer(reader.offset_index, reader.time_index)
+        position = self._position_for(len(view), largest_offset)
+        indexer = self._indexer or self._new_indexer()
         indexer.prepare(self._since_entry, *(reader.known_largest or reader.largest()))
-        try:
-            self._disk.write_at(reader.log_path, view, position)
-        except DiskError:
-            self._is_padded = True  # with a part of the set; the next append writes over it
-            raise
-        finally:
-            self._changes_count += 1
-        reader.size = position + set_size
+        self._write(view, position)
         self._since_entry, timestamp, offset, problem = indexer.index(
             batches, position, reader.config.index_interval_bytes
         )
         reader.known_largest = (timestamp, offset)
         if problem is not None:
             raise problem
+
+    def append_batch(self, data: Data, last_offset: int, max_timestamp: int) -> None:
+        """Write a set of one batch: the same as `append`, without a table of batches and without a kernel."""
+        reader = self.reader
+        position = self._position_for(len(data), last_offset)
+        indexer = self._indexer or self._new_indexer()
+        largest = reader.known_largest or reader.largest()
+        is_due = self._since_entry > reader.config.index_interval_bytes
+        last = indexer.look_up() if is_due or not indexer.is_created else NOT_LOOKED_UP
+        self._write(data, position)
+        if max_timestamp > largest[0]:
+            largest = (max_timestamp, last_offset)
+        problem = indexer.index_one(last_offset, position, largest, last) if is_due else None
+        reader.known_largest = largest
+        if problem is not None:
+            raise problem
+        self._since_entry = len(data) if is_due else self._since_entry + len(data)
+
+    def _position_for(self, set_size: int, last_offset: int) -> int:
+        """Where a set of this size goes; an error if the segment cannot hold it."""
+        position = self.reader.size
+        if not 0 <= last_offset - self.base_offset <= INT32_MAX:
+            raise SegmentOffsetOverflowError(self.log_path, self.base_offset, last_offset)
+        if position + set_size > MAX_SIZE:
+            raise InvalidBatchError(
+                f"{set_size} bytes after byte {position} make a segment larger than 2^31 - 1 bytes."
+            )
+        return position
+
+    def _new_indexer(self) -> SegmentIndexer:
+        self._indexer = indexer = SegmentIndexer(self.reader.offset_index, self.reader.time_index)
+        return indexer
+
+    def _write(self, data: Data, position: int) -> None:
+        """Write the bytes of a set, then let readers see them."""
+        try:
+            self._disk.write_at(self.reader.log_path, data, position)
+        except DiskError:
+            self._is_padded = True  # with a part of the set; the next append writes over it
+            raise
+        finally:
+            self._changes_count += 1
+        self.reader.size = position + len(data)
 
     def append_aborted(self, aborted: AbortedTxn) -> None:
         """Record an aborted transaction whose marker is in this segment. Kafka: updateTxnIndex"""
@@ -310,8 +337,7 @@ class LogSegment:
     @property
     def is_index_full(self) -> bool:
         """Whether one of the indexes has no room for another entry."""
-        reader = self.reader
-        return reader.offset_index.room <= 0 or reader.time_index.room <= 0
+        return self.reader.offset_index.room <= 0 or self.reader.time_index.room <= 0
 
     def _trim_log(self) -> None:
         if self._is_padded:

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stratalog.records.batch import write_crc
 from stratalog.records.build import Record
-from stratalog.records.kernels.encode import NEEDS_ROOM, RecordColumns, encode
+from stratalog.records.kernels.encode import HEADER_SIZE, NEEDS_ROOM, RecordColumns, encode, seal
 from stratalog.records.kernels.memory import byte_array
 from tests import naive
 from tests.records.strategies import as_naive, records
@@ -92,3 +93,22 @@ def test_a_section_ends_before_the_record_that_would_pass_its_bound(
     done, end, _ = encoded(made, sizes[-1], max_size=max_size)
 
     assert (done, end) == (fitting, 3 + sizes[fitting - 1])
+
+
+@given(st.binary(min_size=HEADER_SIZE, max_size=5000))
+def test_a_sealed_batch_has_the_crc_that_write_crc_writes(data: bytes) -> None:
+    sealed, expected = bytearray(data), bytearray(data)
+
+    seal(np.frombuffer(sealed, np.uint8))
+    write_crc(expected, 0, len(data))
+
+    assert sealed == expected
+
+
+@given(st.binary(max_size=HEADER_SIZE - 1))
+def test_what_is_no_batch_is_not_sealed(data: bytes) -> None:
+    sealed = bytearray(data)
+
+    seal(np.frombuffer(sealed, np.uint8) if data else np.empty(0, np.uint8))
+
+    assert sealed == data

@@ -38,6 +38,7 @@ from stratalog.log.new_records import (
     to_offset,
     to_record,
 )
+from stratalog.log.ready import ReadySet
 from stratalog.log.timestamps import SpecialTimestamp
 from stratalog.records.build import BatchOptions, Header, Record, build_batch, build_batches
 from stratalog.records.columns import KAFKA_COLUMNS, arrow_schema, column_names
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 DEFAULT_POLL_MS = 100
 _BASE_OFFSET_SIZE = 8
 _HIGHEST_EPOCH = INT32_MAX
+_PLAIN = Codec.NONE  # looking up an Enum's member is slower than a name
 
 
 class LogApi(ABC):
@@ -110,6 +112,11 @@ class LogApi(ABC):
         timestamp: int | datetime | None = None,
     ) -> int:
         """Append one record; returns its offset. It is in the file, not yet on the device: see `flush`."""
+        if self._codec is _PLAIN and headers == ():
+            log = self._writable()
+            ready = log.ready_rules.of_record(value, key, timestamp, self._clock())
+            if ready is not None:
+                return self._append_one(log, ready)[0]
         return self.append_many([NewRecord(value, key, headers, timestamp)])[0]
 
     def append_many(
@@ -126,6 +133,10 @@ class LogApi(ABC):
         options = _options(self._codec if codec is None else codec_of(codec))
         try:
             given = [*records]
+            if options.codec is _PLAIN and len(given) > MOST_RECORDS:
+                ready = log.ready_rules.of_values(given, now)
+                if ready is not None:
+                    return self._append_one(log, ready)
             columns = to_columns(given, now) if len(given) > MOST_RECORDS else None
             rows = None if columns is not None else _rows(given, now)
         except TypeError:
@@ -182,7 +193,7 @@ class LogApi(ABC):
             raise UsageError("the table has no rows; there is nothing to append.")
         return offsets[0][0], offsets[-1][1]
 
-    def _append_one(self, log: Log, data: bytes) -> tuple[int, int]:
+    def _append_one(self, log: Log, data: bytes | ReadySet) -> tuple[int, int]:
         # The latest leader epoch is used again; a log that no broker wrote has one leader, in epoch 0.
         info = log.append_as_leader(data, leader_epoch=log.epochs.latest_epoch or 0)
         return info.first_offset, info.last_offset

@@ -104,6 +104,11 @@ class ProducerStateManager:
     # Transactions
 
     @property
+    def has_transactions(self) -> bool:
+        """Whether any transaction is open, or has its marker above the high watermark."""
+        return self._ongoing.first is not None or self._unreplicated.first is not None
+
+    @property
     def first_unstable_offset(self) -> OffsetMetadata | None:
         """The first record of a transaction that is open, or whose marker is above the high watermark."""
         undecided, unreplicated = self._ongoing.first, self._unreplicated.first

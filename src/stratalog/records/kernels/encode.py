@@ -1,4 +1,4 @@
-"""Columns into the records section of a v2 batch: the decoder's mirror."""
+"""Columns, or mere values, into the records section of a v2 batch: the decoder's mirror."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.limits import INT32_MAX, INT32_MIN
+from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes
 
 NEEDS_ROOM = -1
+HEADER_SIZE = 61  # of a batch; its CRC is at byte 17 and covers everything from byte 21 on
+VALUE_OVERHEAD = 19  # the most bytes that `encode_values` adds to a value
 
 
 class RecordColumns(NamedTuple):
@@ -157,3 +160,45 @@ def encode(
             )
         i += 1
     return i, position
+
+
+@kernel
+def encode_values(values: Bytes, sizes: NDArray[np.int64], out: Bytes, position: int) -> int:
+    """Write a record for each value to out[position:]: no key, no headers, all of the base timestamp.
+
+    `values` has the bytes of all values, one after the other. Offsets count from the base offset on. Returns
+    the position after the last record, or NEEDS_ROOM if the arrays are too small for these sizes.
+    """
+    total = np.int64(0)
+    for i in range(len(sizes)):
+        if sizes[i] < 0 or sizes[i] > len(values) - total:
+            return NEEDS_ROOM
+        total += sizes[i]
+    if position < 0 or len(out) - position < total + VALUE_OVERHEAD * len(sizes):
+        return NEEDS_ROOM
+    start: Any = np.int64(0)
+    for i in range(len(sizes)):
+        size: Any = sizes[i]
+        offset_delta: Any = np.int64(i)
+        # Besides the four fields: attributes, timestamp delta, null key and number of headers, a byte each.
+        position = _put_varint(out, position, 4 + _varint_size(offset_delta) + _varint_size(size) + size)
+        out[position] = 0
+        out[position + 1] = 0
+        position = _put_varint(out, position + 2, offset_delta)
+        out[position] = 1
+        position = _put_varint(out, position + 1, size)
+        copy_bytes(out, position, values, start, size)
+        position += size
+        out[position] = 0
+        position += 1
+        start += size
+    return position
+
+
+@kernel
+def seal(batch: Bytes) -> None:
+    """Put the CRC of the v2 batch that fills this array in its place."""
+    if len(batch) >= HEADER_SIZE:
+        crc: Any = crc32c(batch, 21, len(batch))
+        for i in range(4):
+            batch[17 + i] = np.uint8((crc >> np.uint32(8 * (3 - i))) & np.uint32(0xFF))

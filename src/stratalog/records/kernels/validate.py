@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratalog.limits import INT32_MIN, INT64_MAX, INT64_MIN
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
-from stratalog.records.kernels.decode import DONE, MORE, RecordTable, decode, legacy_entry
+from stratalog.records.kernels.decode import DONE, MORE, RECORD, RecordTable, decode, legacy_entry
 from stratalog.records.kernels.jit import inlined, kernel
-from stratalog.records.kernels.memory import Bytes, load_u8, load_u32
-from stratalog.records.kernels.walk import BatchTable, walk
+from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.walk import BATCH, LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, walk
 
 # Problems of a set.
 FINE = 0
@@ -42,6 +43,7 @@ KNOWN_ATTRIBUTES = 0x7F  # Kafka clears all other bits when it rewrites the attr
 CODEC_MASK = 7
 CONTROL = 1 << 5
 HIGHEST_CODEC = 4
+ROWS = 256  # how many records `check_ready` decodes at a time
 
 
 class SetRules(NamedTuple):
@@ -270,6 +272,37 @@ def check_and_stamp(
         last_offset = next_offset + records - 1
         first_offset = stamp_batch(data, batches, last_offset, leader_epoch, not rules.create_time, stamp)
     return problem, outcome, records, refused, max_timestamp, first_offset
+
+
+@kernel
+def check_ready(data: Bytes, rules: NDArray[np.int64], now: int) -> tuple[int, Any]:
+    """Check the set of a client that may be written as it is, but for its offsets and epoch.
+
+    That is a single v2 batch that fills `data`, without attributes and producer, in which all is right.
+    `rules` are (largest size of a batch, whether records need keys, `before_max` and `after_max` of the
+    RecordRules): one array, because each number costs as much as an array.
+
+    Returns (number of records, their largest timestamp), or (0, -1) for any other set.
+    """
+    other = (0, np.int64(-1))
+    if data.size < SMALLEST_V2 + LOG_OVERHEAD or data.size > rules[0]:
+        return other
+    # The header first: most sets that are not ready show it there, and the CRC takes a hundred times as long.
+    if load_u8(data, MAGIC_AT) != 2 or load_i32(data, 8) != data.size - LOG_OVERHEAD:
+        return other
+    if load_i64(data, 0) != 0 or load_i16(data, 21) != 0 or load_i64(data, 43) > NO_PRODUCER_ID:
+        return other
+    batches = np.empty(1, BATCH)
+    walk(data, 0, data.size, batches, True, INT64_MAX)
+    batch: Any = batches[0]
+    if not batch.valid or batch_problem(batches) != FINE:
+        return other
+    record_rules = RecordRules(rules[1] != 0, True, now, rules[2], rules[3])
+    rows = np.empty(ROWS, RECORD)
+    outcome, records, refused, max_timestamp, _ = check_records(data, batches, rows, record_rules)
+    if outcome != DONE or refused > 0 or max_timestamp != batch.max_timestamp:
+        return other
+    return records, max_timestamp
 
 
 @kernel
