@@ -12,13 +12,13 @@ StratalogError
 │   └── UnexpectedAppendOffsetError  a replicated set before the log's end; .first_offset, .last_offset
 ├── ConfigError                      a setting that Kafka would refuse; .key, .value (ValueError)
 ├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
-│   ├── InvalidRecordError the batch is whole (its CRC holds), but what is inside it is not
+│   ├── InvalidRecordError           the batch is whole (its CRC holds), but a record in it is not valid
 │   │   └── RecordValidationError    records that the topic does not take; .record_errors (ValueError)
 │   ├── CorruptCompressionError      a compressed stream that lies about itself or is cut off
 │   ├── RecordTooLargeError          more bytes than the caller's limit allows (ValueError)
 │   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
 ├── CorruptCheckpointError           a small text file that cannot be read; .path, .line
-│   └── CheckpointNumberError        only a number in a line is not a number: a broker starts from 0
+│   └── CheckpointNumberError        a field is not a number, but all else is right: a broker starts from 0
 ├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
 ├── CorruptSnapshotError             a producer snapshot that is not valid; an older one is used; .path
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path

@@ -23,8 +23,8 @@ from stratalog.records.kernels.walk import BatchTable, choose, run_facts, survey
 from stratalog.records.unpack import RUN_SIZE, Run, invalid_record, next_run
 from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches, wrong_crc
 
-# Spark handles batches of 4,000 to 32,000 rows and 1 to 8 MB about equally fast. A run of records of 64 bytes
-# or more fits in, so most runs become one Arrow batch.
+# Spark handles batches of 4,000 to 32,000 rows and 1 to 8 MB about equally fast. If records have 64 bytes or
+# more, a run fits into one batch, so most runs become one Arrow batch.
 DEFAULT_MAX_ROWS = 16384
 DEFAULT_MAX_BYTES = 4 << 20
 

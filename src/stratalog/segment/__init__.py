@@ -1,6 +1,6 @@
 """One base offset: a .log file and its .index, .timeindex and .txnindex; and the scan of one segment.
 
-fetched          places in a segment's log: of an offset, of a fetch
+fetched          where an offset or a fetch is in a segment's log
 headers          the batches of a .log, in order, or a search for one
 identities       distinguishes files from later files with the same names
 index_cache      which indexes are in memory

@@ -4,9 +4,9 @@
  "metadata_directory": "/a", "directories": {"/a": "reGNe0_MHPkN7msm8w9sjg", "/b": "..."},
  "topics": {"orders": "s38DPPefRHu4CKwEjdBcXA"}}
 
-The file is written before anything else, and deleted last. So a directory that has one was being formatted
-when the run was interrupted, and the next run gives the same ids. A broker does not start before the last
-file of a format is there, the meta.properties of the directory with the metadata.
+The file is written before anything else, and deleted last. So a directory that has this file was being
+formatted when the run was interrupted, and the next run gives the same ids. A broker does not start before
+the last file of a format is there, the meta.properties of the directory with the metadata.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class ClusterRecords:
         for topic in topics:
             self._all += self._topic(topic)
         if release.has_elr:
-            # A controller writes it with the feature: which replicas are eligible depends on it.
+            # A controller writes this setting with the feature, because it decides which replicas are
+            # eligible.
             name = "min.insync.replicas"
             self._all.append(_setting(BROKER_RESOURCE, "", name, str(min_insync_replicas)))
         for topic in topics:

@@ -6,9 +6,9 @@ broker was killed there, would find a log without its middle. So a complete `.sw
 it will become. Which `.swap` files are complete, and what they replace, is decided by the rules of a start
 (`recovery/inventory.py`).
 
-A listing is not atomic: a file that is renamed meanwhile may appear in it under neither name (seen beside a
-broker that cleaned: once in some thousand listings). So the directory is listed until two listings agree on
-the logs and on the identity of their files.
+A listing is not atomic: a file that is renamed meanwhile may appear in it under neither name (with a broker
+that was cleaning, this happened once in some thousand listings). So the directory is listed until two
+listings agree on the logs and on the identity of their files.
 """
 
 from __future__ import annotations

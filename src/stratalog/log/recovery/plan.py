@@ -1,10 +1,9 @@
 """Turns a survey and its scans into the steps that leave a partition as a clean shutdown would.
 
 Nothing here touches a disk. The sequence (`sequence.py`) computes the state that a broker would reach; the
-plan lists how the files differ from it. The order of steps is such that a killed run, planned again from what
-it left, has the same result: segments after a cut are removed before the cut, from the last one down, because
-once the damage is gone nothing shows any more that they must be removed. Everything that is cut off is kept
-first.
+plan lists how the files differ from it. The order of steps makes sure that a run that is killed and planned
+again has the same result: segments after a cut are removed before the cut, from the last one down. Once the
+damage is gone, nothing shows any more that they must be removed. Everything that is cut off is kept first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Erases records from the log directories of a stopped node, wherever these directories keep them.
 
-Each directory is searched for: the segments of the partition, the active one included; the segments of a copy
-that is being moved to another disk; its directories marked -delete or -stray; files that wait for their
-deletion; and bytes that recovery has put into quarantine. Everything is searched before the first change.
-Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
+In each directory these are searched: the segments of the partition, including the active one; the segments of
+a copy that is being moved to another disk; its directories marked -delete or -stray; files that wait for
+their deletion; and bytes that recovery has put into quarantine. Everything is searched before the first
+change. Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
 clean-shutdown file is written again with the epoch it had. A run that finds nothing to erase changes nothing.
 A killed run leaves a directory without a clean-shutdown file: once the directory is recovered, the next run
 finishes the erasing.
