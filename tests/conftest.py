@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from stratalog.records.kernels.jit import compile_always
 from tests import counting, profile
 from tests.watchdog import Watchdog
 
 counts = counting.counts
+
+# Tests see what a process does that runs for long; tests/records/kernels/test_jit.py compares both forms.
+compile_always()
 
 # Derandomised, so that a failing run also fails on the next machine. No deadline: the first example of a
 # test may compile a kernel. `too_slow` measures the machine, which may be busy with something else.

@@ -50,7 +50,7 @@ def test_a_log_is_written_and_read_without_pandas(tmp_path: Path) -> None:
     # Arrow imports it at the first array that is made of Python's values, and that takes half a second.
     printed = run_and_report(LOGGING, str(tmp_path / "orders-0"))
 
-    assert printed == "[b'one', b'two']\nheavy: ['numba', 'numpy', 'pyarrow']\n"
+    assert printed == "[b'one', b'two']\nheavy: ['numpy', 'pyarrow']\n"
 
 
 def test_the_report_names_what_is_heavy() -> None:

@@ -11,14 +11,14 @@ from stratalog.records.kernels.jit import INTERPRETED
 
 # What is compiled after warm() and again after use; the process must be fresh, as any test compiles too.
 PROGRAM = """
-import sys
 import pyarrow as pa
+from stratalog.records.kernels.jit import kernels
+from stratalog.records.kernels.machine import MACHINE
 from stratalog.records.warm import warm
 
 def compiled():
-    modules = [module for name, module in sys.modules.items() if name.startswith("stratalog.records.")]
-    found = [each for module in modules for each in vars(module).values() if hasattr(each, "signatures")]
-    return {(each.py_func.__qualname__, str(signature)) for each in found for signature in each.signatures}
+    ready = [MACHINE.of(kernel) for kernel in kernels() if MACHINE.has(kernel)]
+    return {(each.py_func.__qualname__, str(signature)) for each in ready for signature in each.signatures}
 
 warm()
 before = compiled()

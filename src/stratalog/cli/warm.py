@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 import time
 from dataclasses import asdict, dataclass
 
@@ -67,17 +65,13 @@ def warm(output: Output, *, spark: bool) -> None:
 
 def ready_kernels() -> list[WarmKernel]:
     """The kernels that this process has compiled or loaded, by name."""
-    from stratalog.records import kernels
+    from stratalog.records.kernels.jit import kernels
+    from stratalog.records.kernels.machine import counts_of
 
     ready = {}
-    for module in pkgutil.iter_modules(kernels.__path__):
-        members = vars(importlib.import_module(f"{kernels.__name__}.{module.name}"))
-        for member in members.values():
-            # Numba's dispatchers have it; plain functions under NUMBA_DISABLE_JIT do not.
-            stats = getattr(member, "stats", None)
-            if stats is None or not getattr(member, "signatures", None):
-                continue
-            name = f"{member.py_func.__module__.rpartition('.')[2]}.{member.py_func.__name__}"
-            compiled_count, loaded_count = sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
+    for kernel in kernels():
+        compiled_count, loaded_count = counts_of(kernel)
+        if compiled_count or loaded_count:
+            name = f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}"
             ready[name] = WarmKernel(name=name, compiled_count=compiled_count, loaded_count=loaded_count)
     return [ready[name] for name in sorted(ready)]

@@ -14,6 +14,7 @@ from stratalog.records.few import MOST_RECORDS, build_one
 from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import latest
 from stratalog.records.kernels.hash import choose_partitions, hash_keys
+from stratalog.records.kernels.jit import compile_always
 from stratalog.records.kernels.walk import ascend, choose
 from stratalog.records.reader import read_batches
 from stratalog.records.values import build_values
@@ -27,7 +28,11 @@ OLD_SET = bytes.fromhex(
 
 
 def warm() -> None:
-    """Compile or load all kernels; seconds the first time, a fraction of one when they are cached."""
+    """Compile or load all kernels; seconds the first time, a fraction of one when they are cached.
+
+    From then on, no kernel of this process runs as plain Python.
+    """
+    compile_always()
     # More than a few, which are encoded without a kernel.
     records = [Record(offset, 2) for offset in range(MOST_RECORDS)]
     records.append(Record(MOST_RECORDS, 1, b"key", b"value", (("header", b"value"),)))

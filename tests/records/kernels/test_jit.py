@@ -1,144 +1,202 @@
-"""How kernels are compiled and kept: on disk where that can be, once in words where it cannot.
-
-Each case runs a copy of the package in a process of its own, since Numba decides at import.
-"""
+"""A kernel runs in two forms, plain Python and machine code: which of them when, and that both agree."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-import stratalog
-from stratalog.records.kernels.jit import INTERPRETED
+from stratalog.records.kernels import jit
+from stratalog.records.kernels.jit import INTERPRETED, Kernel, compiled_by, inlined, kernel, rows_of
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled")
 
-NOBODY = 65534
 
-CHECKSUM = """
-import logging, os
-import stratalog
-assert stratalog.__file__.startswith(os.environ["PYTHONPATH"]), stratalog.__file__
-logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
-from stratalog.records.kernels.crc32c import crc32c
-from stratalog.records.kernels.memory import byte_array
-print(f"{int(crc32c(byte_array(b'123456789'), 0, 9)):08x}")
-print("from the cache:", sum(crc32c.stats.cache_hits.values()))
-"""
-ALL_KERNELS = CHECKSUM + "from stratalog.records.kernels import encode, gather, hash, walk\n"
-# Python itself may lie where only its owner can read. So what Numba loads at its first compilation is loaded
-# before the process becomes somebody else.
-BECOME_NOBODY = f"""
-import os, platform, hashlib, pathlib, logging
-import numba.extending, numpy
-numba.njit(lambda row: row.a + 1)(numpy.zeros(1, numpy.dtype((numpy.record, [("a", "i8")])))[0])
-os.setgroups([])
-os.setgid({NOBODY})
-os.setuid({NOBODY})
-"""
-HOMELESS = {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent"}
-
-
-@pytest.fixture
-def package() -> Iterator[Path]:
-    """A copy of what kernels need of the package, readable for all, without compiled files.
-
-    Not in pytest's own folders, which are for their user alone.
-    """
-    with tempfile.TemporaryDirectory(prefix="stratalog-kernels-") as name:
-        folder = Path(name)
-        ignored = shutil.ignore_patterns("__pycache__", "spark", "cli", "internal")
-        shutil.copytree(Path(stratalog.__file__).parent, folder / "stratalog", ignore=ignored)
-        folder.chmod(0o755)
-        yield folder
-        for path in (folder, *folder.rglob("*")):
-            path.chmod(0o755)
-
-
-def run(package: Path, program: str, **environment: str) -> tuple[str, str]:
-    """(stdout, stderr) of a Python program that imports the copy."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
-    kept |= {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"} | environment
+def run(program: str, *arguments: str) -> list[str]:
+    """The lines that a fresh interpreter prints."""
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=kept,
-        cwd="/",
+        [sys.executable, "-c", program, *arguments],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=False,
+        timeout=PATIENCE_S,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
 
 
-def test_a_second_process_takes_the_machine_code_of_the_first(package: Path, tmp_path: Path) -> None:
-    first, _ = run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
-    second, complaints = run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
-
-    assert first == "e3069283\nfrom the cache: 0\n"
-    assert second == "e3069283\nfrom the cache: 1\n"
-    assert complaints == ""
+@compiled_by(lambda: None)
+def _one() -> int:
+    return 1
 
 
-def test_a_change_in_another_file_makes_the_machine_code_anew(package: Path, tmp_path: Path) -> None:
-    program = """
-import numpy as np
-from stratalog.records.kernels.hash import siphash128
-low, high = siphash128(np.arange(8, dtype=np.uint8), 0, 8, np.uint64(1), np.uint64(2))
-print(f"{int(low):x}", sum(siphash128.stats.cache_hits.values()))
+@inlined
+def _added(number: Any) -> Any:
+    return number + _one()
+
+
+def _slow_twin(count: int) -> int:
+    return count * 1000
+
+
+@kernel(size=lambda count: count, twin=_slow_twin)
+def count_up(count: int) -> int:
+    return _added(count) * np.uint8(0) + count * 1000
+
+
+@kernel(size=lambda count: 10_000 * count)
+def factorial(count: int) -> Any:
+    return np.int64(1) if count <= 1 else np.int64(count) * factorial(count - 1)
+
+
+@kernel
+def without_size(count: int) -> Any:
+    return np.int64(count) + _added(count)
+
+
+def made(function: Any) -> Kernel[..., Any]:
+    assert isinstance(function, Kernel)
+    return function
+
+
+@pytest.fixture
+def plain_time(monkeypatch: pytest.MonkeyPatch) -> jit.PlainTime:
+    """A second of plain Python, though tests compile at once."""
+    left = jit.PlainTime()
+    left.left_s = 1
+    monkeypatch.setattr(jit, "_plain_time", left)
+    return left
+
+
+def test_both_forms_see_other_kernels_in_their_own_form() -> None:
+    plain, compiled = made(without_size).run_plain(3), made(without_size).machine_code()(3)
+
+    assert (plain, type(plain)) == (compiled, type(compiled)) == (7, int)
+
+
+def test_a_kernel_may_call_itself() -> None:
+    assert made(factorial).run_plain(5) == made(factorial).machine_code()(5) == 120
+
+
+def test_a_twin_runs_as_plain_python_only() -> None:
+    assert made(count_up).run_plain(7) == made(count_up).machine_code()(7) == 7000
+
+
+def test_plain_python_takes_of_its_time(plain_time: jit.PlainTime) -> None:
+    assert made(factorial)(6) == 720
+    assert plain_time.left_s < 1
+    assert isinstance(factorial, Kernel)
+
+
+def test_a_large_call_is_compiled(plain_time: jit.PlainTime) -> None:
+    assert made(count_up).is_small(jit.PLAIN_BYTES)
+    assert not made(count_up).is_small(jit.PLAIN_BYTES + 1)
+    assert not made(without_size).is_small(0)
+
+    assert count_up(jit.PLAIN_BYTES + 1) == (jit.PLAIN_BYTES + 1) * 1000
+
+    assert plain_time.left_s == 1
+    assert not isinstance(count_up, Kernel)  # its name stands for the machine code now
+
+
+def test_rows_have_fields_in_both_forms() -> None:
+    rows = np.zeros(1, rows_of([("a", np.int16), ("b", np.int64)]))
+
+    assert rows[0].b == 0
+    assert rows.dtype.itemsize == 16
+
+
+FEW = """
+import sys, stratalog
+with stratalog.open_log(sys.argv[1], create=True) as log:
+    log.append_many([b"%d" % i for i in range(int(sys.argv[2]))])
+    print(sum(1 for _ in log.records()))
+print("numba" in sys.modules)
 """
-    first, again = (run(package, program, NUMBA_CACHE_DIR=str(tmp_path))[0].split() for _ in range(2))
-    helper = package / "stratalog" / "records" / "kernels" / "memory.py"
-    text, times = helper.read_text(), helper.stat()
-    plain, swapped = "types.uint64, swap=False", "types.uint64, swap=True "
-    assert plain in text
-    helper.write_text(text.replace(plain, swapped))
-    os.utime(helper, ns=(times.st_atime_ns, times.st_mtime_ns))  # its size is the same too
-
-    changed = run(package, program, NUMBA_CACHE_DIR=str(tmp_path))[0].split()
-
-    assert again == [first[0], "1"]
-    assert changed[0] != first[0]
-    assert changed[1] == "0"
 
 
-def test_where_nothing_can_be_written_kernels_work_and_that_is_said_once(package: Path) -> None:
-    _refuse_writing(package)
-
-    output, complaints = run(package, as_nobody(ALL_KERNELS), **HOMELESS)
-
-    assert output == "e3069283\nfrom the cache: 0\n"
-    (line,) = complaints.splitlines()
-    assert line.startswith("stratalog.records.kernels.jit WARNING compiled kernels cannot be cached")
-    assert "NUMBA_CACHE_DIR" in line
+def test_a_few_records_need_no_numba(tmp_path: Path) -> None:
+    assert run(FEW, str(tmp_path / "orders-0"), "10") == ["10", "False"]
 
 
-def test_a_folder_named_for_the_cache_is_used_by_a_user_without_a_home(package: Path) -> None:
-    cache = package / "cache"
-    cache.mkdir()
-    if os.getuid() == 0:
-        os.chown(cache, NOBODY, -1)
-    _refuse_writing(package, except_for=cache)
-
-    _, complaints = run(package, as_nobody(CHECKSUM), NUMBA_CACHE_DIR=str(cache), **HOMELESS)
-
-    assert complaints == ""
-    assert any(cache.iterdir())
+def test_many_records_are_compiled(tmp_path: Path) -> None:
+    assert run(FEW, str(tmp_path / "orders-0"), "20000") == ["20000", "True"]
 
 
-def as_nobody(program: str) -> str:
-    """Root may write anywhere, so it becomes a user who may not; other users are stopped by the modes."""
-    return BECOME_NOBODY + program if os.getuid() == 0 else program
+TIME_IS_UP = """
+import sys
+from stratalog.records.kernels import crc32c, jit
+from stratalog.records.kernels.memory import byte_array
+data = byte_array(bytes(range(250)) * 4)
+for _ in range(2):
+    print(crc32c.crc32c(data, 0, 1000), "numba" in sys.modules, type(crc32c.crc32c) is jit.Kernel)
+    jit.compile_always()
+"""
 
 
-def _refuse_writing(package: Path, *, except_for: Path | None = None) -> None:
-    for path in (package, *package.rglob("*")):
-        if path != except_for:
-            path.chmod(0o555 if path.is_dir() else 0o444)
+def test_when_the_time_is_up_machine_code_takes_over() -> None:
+    first, second = (line.split() for line in run(TIME_IS_UP))
+
+    assert first[1:] == ["False", "True"]
+    assert second[1:] == ["True", "False"]
+    assert first[0] == second[0]
+
+
+# What `warm` does touches every kernel, and damaged bytes take the other ways through them.
+COMPARED = """
+import random
+from tests import both_forms
+both_forms.compare_always()
+from stratalog.cli.warming import warm_everything
+from stratalog.errors import StratalogError
+from stratalog.records.build import BatchOptions, Record, build_batch
+from stratalog.records.columns import ALL_COLUMNS, read_columns
+from stratalog.records.compression import Codec
+import numpy as np
+from stratalog.records.kernels import jit, scan
+from stratalog.records.kernels.crc32c import crc32_zlib
+from stratalog.records.kernels.memory import byte_array
+from stratalog.records.kernels.walk import BATCH
+from stratalog.records.walk import walk_batches
+warm_everything()
+for size in range(30):
+    crc32_zlib(byte_array(bytes(range(size))), 0, size)
+# A marker that no broker writes, and more producers than there is room for.
+producers, slots, batch = np.zeros(8, scan.PRODUCER), np.full(16, -1, np.int32), np.zeros(1, BATCH)[0]
+counts, events = np.zeros(4, np.int64), np.zeros(8, scan.EVENT)
+for producer_id in (3, 19, 2**40):
+    batch.producer_id = producer_id
+    scan.end_txn(batch, True, 7, 5, counts, slots, producers, events)
+scan.fill_slots(producers, 3, slots)
+rng = random.Random(1)
+for number in range(300):
+    records = [
+        Record(offset, rng.choice([0, -1, 2**62, 1_700_000_000_000]), rng.choice([None, b"", b"k" * 40]),
+               rng.randbytes(rng.randrange(90)), (("h", None),) * rng.randrange(3))
+        for offset in range(rng.randrange(1, 9))
+    ]
+    data = bytearray(build_batch(records, BatchOptions(codec=rng.choice([*Codec]))))
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        data[rng.randrange(len(data))] = rng.choice([0, 1, 127, 128, 255])
+    walk_batches(data + data[: rng.randrange(len(data))])
+    try:
+        list(read_columns(bytes(data), columns=ALL_COLUMNS, check_crc=False))
+    except StratalogError:
+        pass
+print(*sorted(both_forms.calls))
+print(*sorted(
+    f"{each.__module__.rpartition('.')[2]}.{each.__name__}" for each in jit.kernels() if each.has_size
+))
+"""
+
+
+def test_both_forms_return_and_write_the_same() -> None:
+    compared, with_size = (set(line.split()) for line in run(COMPARED))
+
+    assert with_size - compared == set()

@@ -9,9 +9,11 @@ encode      columns into the records of a batch
 gather      keys, values and headers into Arrow's buffers
 hash        SipHash of record keys
 index       the rule by which indexes grow; the search from an entry on
-jit         `@kernel`: how kernels are compiled, and where the result is kept
+intrinsics  the loads and copies of `memory` as machine instructions
+jit         `@kernel`: plain Python for small calls, machine code for all others
 latest      the map from key hash to highest offset of `latest` views
 lookup      the first record at or after a time
+machine     how kernels are compiled, and where the result is kept
 memory      loads and copies: what the other kernels are made of
 offset_map  the cleaner's map from key hash to offset
 recover     one pass over a segment: batches, indexes, producers, epochs

@@ -10,14 +10,15 @@ itself. Without the instruction, eight tables take eight bytes at a time.
 
 from __future__ import annotations
 
-import platform
+import zlib
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.records.kernels.jit import INTERPRETED, compiled_features, inlined, kernel
-from stratalog.records.kernels.memory import Bytes, load_u8, load_u64_le, prefetch
+from stratalog.records.kernels.jit import INTERPRETED, compiled_by, inlined, kernel
+from stratalog.records.kernels.memory import Bytes, intrinsic, load_u8, load_u64_le, prefetch
 
 CASTAGNOLI = 0x82F63B78
 ZLIB = 0xEDB88320
@@ -58,61 +59,26 @@ def _zeros_table(size: int) -> CrcTable:
     return table
 
 
+@cache
+def _bytes_of_castagnoli() -> list[int]:
+    return [int(value) for value in CASTAGNOLI_TABLES[0]]
+
+
 CASTAGNOLI_TABLES = _byte_tables(CASTAGNOLI)
 ZLIB_TABLES = _byte_tables(ZLIB)
 LONG_ZEROS = _zeros_table(LONG_STREAM_SIZE)
 SHORT_ZEROS = _zeros_table(SHORT_STREAM_SIZE)
 
 
-def _instruction() -> str | None:
-    """The LLVM name of the CPU's CRC-32C instruction for eight bytes, if the compiler may use it."""
-    machine, features = platform.machine().lower(), compiled_features()
-    if machine in ("x86_64", "amd64") and "sse4.2" in features:
-        return "llvm.x86.sse42.crc32.64.64"
-    if machine in ("aarch64", "arm64") and "crc" in features:
-        return "llvm.aarch64.crc32cx"
-    return None
-
-
-INSTRUCTION = _instruction()
-
-if INSTRUCTION is None:
-
-    @kernel
-    def _crc_word(crc: Any, word: Any) -> Any:
-        """Eight bytes, little-endian in `word`, through eight tables."""
-        mixed = np.uint64(crc) ^ word
-        value = np.uint32(0)
-        for k in range(8):
-            byte = (mixed >> np.uint64(8 * k)) & np.uint64(0xFF)
-            value ^= CASTAGNOLI_TABLES[7 - k, byte]
-        return value
-
-else:
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def _crc_word(typing_context: Any, crc: Any, word: Any) -> Any:
-        """Eight bytes by the CPU's instruction."""
-        del typing_context, crc, word
-        x86 = "x86" in str(INSTRUCTION)
-        width = ir.IntType(64 if x86 else 32)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            del context, signature
-            function_type = ir.FunctionType(width, [width, ir.IntType(64)])
-            function = builder.module.globals.get(INSTRUCTION) or ir.Function(
-                builder.module, function_type, name=INSTRUCTION
-            )
-            crc, word = arguments
-            if x86:
-                wide = builder.call(function, [builder.zext(crc, width), word])
-                return builder.trunc(wide, ir.IntType(32))
-            return builder.call(function, [crc, word])
-
-        return types.uint32(types.uint32, types.uint64), codegen
+@compiled_by(intrinsic("crc_word"))
+def _crc_word(crc: Any, word: Any) -> Any:
+    """Eight bytes, little-endian in `word`, through eight tables; in compiled code the CPU's instruction."""
+    mixed = np.uint64(crc) ^ word
+    value = np.uint32(0)
+    for k in range(8):
+        byte = (mixed >> np.uint64(8 * k)) & np.uint64(0xFF)
+        value ^= CASTAGNOLI_TABLES[7 - k, byte]
+    return value
 
 
 @kernel
@@ -140,7 +106,20 @@ def _three_streams(data: Bytes, position: int, size: int, zeros: CrcTable, crc: 
     return _moved(zeros, _moved(zeros, crc) ^ second) ^ third
 
 
-@kernel
+def _crc32c_twin(data: Bytes, start: int, end: int) -> Any:
+    """The same in plain Python: byte by byte, as the numbers of NumPy are slow one by one."""
+    crc = 0xFFFFFFFF
+    table = _bytes_of_castagnoli()
+    for byte in data[start:end].tobytes():
+        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return np.uint32(crc ^ 0xFFFFFFFF)
+
+
+def _crc32_zlib_twin(data: Bytes, start: int, end: int) -> Any:
+    return np.uint32(zlib.crc32(data[start:end].data))
+
+
+@kernel(size=lambda _data, start, end: (end - start) // 8, twin=_crc32c_twin)
 def crc32c(data: Bytes, start: int, end: int) -> Any:
     """CRC-32C of data[start:end]; the caller has checked that the range is inside the array."""
     crc = np.uint32(0xFFFFFFFF)
@@ -209,7 +188,7 @@ def _last_words(data: Bytes, position: int, end: int, crc: Any) -> Any:
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
-@kernel
+@kernel(size=lambda _data, start, end: (end - start) // 1000, twin=_crc32_zlib_twin)
 def crc32_zlib(data: Bytes, start: int, end: int) -> Any:
     """CRC-32 of data[start:end] as zlib computes it; v0 and v1 messages carry it."""
     crc = np.uint32(0xFFFFFFFF)

@@ -111,7 +111,7 @@ def _headers_end(data: Bytes, position: int, end: int, count: int) -> int:
     return position
 
 
-@kernel
+@kernel(size=lambda _data, batches, *_: 50 * int(batches["records_count"].sum()))
 def decode(
     data: Bytes,
     batches: BatchTable,
@@ -213,7 +213,7 @@ def decode(
     return count, DONE, (index, 0, 0)
 
 
-@kernel
+@kernel(size=lambda rows: 50 * len(rows))
 def sums(rows: RecordTable) -> tuple[int, int, int, int]:
     """(bytes of keys, bytes of values, headers, an upper bound for their bytes) of these rows."""
     keys, values, headers, header_bytes = 0, 0, 0, 0
@@ -226,7 +226,7 @@ def sums(rows: RecordTable) -> tuple[int, int, int, int]:
     return keys, values, headers, header_bytes
 
 
-@kernel
+@kernel(size=lambda _data, batches, *_: int((batches["records_end"] - batches["records_position"]).sum()))
 def decode_legacy(
     data: Bytes,
     batches: BatchTable,
@@ -287,7 +287,7 @@ def decode_legacy(
     return count, DONE, (index, 0, 0)
 
 
-@kernel
+@kernel(size=lambda *_: 100)
 def legacy_entry(data: Bytes, position: int, end: int) -> tuple[Any, int, Any, int, Any]:
     """One v0 or v1 entry: (size, key position, key size, value position, value size), or (-problem, ...)."""
     if end - position < 26:
@@ -310,7 +310,7 @@ def legacy_entry(data: Bytes, position: int, end: int) -> tuple[Any, int, Any, i
     return 12 + size, key_position, key_size, value_position, value_size
 
 
-@kernel
+@kernel(size=lambda _data, position, end: end - position)
 def inner_messages(data: Bytes, position: int, end: int) -> tuple[int, Any, int]:
     """(whole messages, offset of the last, its end) of an unpacked wrapper.
 

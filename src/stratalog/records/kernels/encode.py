@@ -93,7 +93,7 @@ def _body_size(columns: Any, i: int, timestamp_delta: int, offset_delta: int) ->
     return size
 
 
-@kernel
+@kernel(size=lambda _columns, start, stop, *_: 50 * (stop - start))
 def encode(
     columns: RecordColumns,
     start: int,
@@ -162,7 +162,7 @@ def encode(
     return i, position
 
 
-@kernel
+@kernel(size=lambda _values, sizes, *_: 50 * len(sizes))
 def encode_values(values: Bytes, sizes: NDArray[np.int64], out: Bytes, position: int) -> int:
     """Write a record for each value to out[position:]: no key, no headers, all of the base timestamp.
 
@@ -195,7 +195,7 @@ def encode_values(values: Bytes, sizes: NDArray[np.int64], out: Bytes, position:
     return position
 
 
-@kernel
+@kernel(size=lambda batch: len(batch) // 8)
 def seal(batch: Bytes) -> None:
     """Put the CRC of the v2 batch that fills this array in its place."""
     if len(batch) >= HEADER_SIZE:

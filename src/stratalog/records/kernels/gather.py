@@ -21,7 +21,7 @@ ArrowOffsets = NDArray[np.int32]
 KEY, VALUE = 0, 1
 
 
-@kernel
+@kernel(size=lambda _data, rows, *_: 100 * len(rows))
 def gather(
     data: Bytes, rows: RecordTable, which: int, ends: ArrowOffsets, out: Bytes, validity: Bytes
 ) -> int:
@@ -54,7 +54,7 @@ def gather(
     return nulls
 
 
-@kernel
+@kernel(size=lambda _data, rows, *_: 200 * len(rows))
 def gather_plain(
     data: Bytes,
     rows: RecordTable,
@@ -93,7 +93,7 @@ def gather_plain(
     return True
 
 
-@kernel
+@kernel(size=lambda _data, rows, *_: 400 * len(rows))
 def gather_headers(
     data: Bytes,
     rows: RecordTable,
@@ -153,14 +153,14 @@ def gather_headers(
     return bare, nulls, high < 0x80
 
 
-@kernel
+@kernel(size=lambda rows, _: 20 * len(rows))
 def gather_offsets(rows: RecordTable, out: NDArray[np.int64]) -> None:
     """Copy the offset of each row; takes a third of NumPy's time."""
     for i in range(len(rows)):
         out[i] = rows[i].offset
 
 
-@kernel
+@kernel(size=lambda rows, _: 20 * len(rows))
 def gather_micros(rows: RecordTable, out: NDArray[np.int64]) -> None:
     """Timestamps in microseconds; milliseconds that would overflow are clamped to int64."""
     for i in range(len(rows)):

@@ -48,7 +48,7 @@ OFFSET_INDEX_FULL = 3
 TIME_INDEX_FULL = 4
 
 
-@kernel
+@kernel(size=lambda headers, *_: 100 * len(headers))
 def index_batches(
     headers: BatchTable,
     shift: int,
@@ -114,7 +114,7 @@ NEEDS_BYTES = 2  # the next header is not in the buffer
 BROKEN = 3  # no batch starts here: its length or magic is impossible
 
 
-@kernel
+@kernel(size=lambda _data, filled, *_: filled)
 def seek(
     data: Bytes, filled: int, end: int, kind: int, target: int, found: BatchTable
 ) -> tuple[int, int, int]:

@@ -1,31 +1,46 @@
-"""`@kernel`: how every hot loop of Stratalog is compiled, once, and where the result is kept.
+"""`@kernel`: a hot loop that runs as plain Python while little is done with it, and as machine code then.
 
-The stamp of every compiled kernel is a hash of all kernel sources, since kernels inline each other. Where no
-folder can be written, as in a container without a home, kernels are compiled without a cache, with one
-warning. Why: docs/decisions/0006-stamp-of-kernels.md.
+Importing Numba and loading kernels takes longer than most commands work, and compiling a kernel for the first
+time takes seconds. So a kernel that says how many bytes a call goes through is plain Python for small calls,
+until these have taken as long as loading would (`PLAIN_BYTES`, `PLAIN_SECONDS`). All others are compiled at
+their first call (`machine.py`). Why: docs/decisions/0034-kernels-begin-as-plain-python.md.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from types import CodeType, FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-import numba
 import numpy as np
-from numba.core import config
-from numba.core.registry import cpu_target
-
-logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-INTERPRETED = bool(getattr(config, "DISABLE_JIT", False))
-"""NUMBA_DISABLE_JIT=1: kernels run as plain Python, so that coverage and debuggers see inside them."""
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""NUMBA_DISABLE_JIT=1: kernels are plain functions, so that coverage and debuggers see inside them."""
+PLAIN_BYTES = 64 << 10
+"""The largest call that runs as plain Python, which takes it some tens of milliseconds."""
+PLAIN_SECONDS = 0.3
+"""How long all such calls of a process may take: about as long as importing Numba and loading kernels."""
+
+_KERNELS: list[Kernel[..., Any]] = []
+_MAKERS: dict[Callable[..., object], Callable[[], Any]] = {}  # Any: intrinsics of Numba
+
+
+class PlainTime:
+    """What is left of the time for plain Python."""
+
+    def __init__(self) -> None:
+        self.left_s = PLAIN_SECONDS
+
+
+_plain_time = PlainTime()
 
 
 def rows_of(fields: list[tuple[str, type[np.generic]]]) -> np.dtype[np.void]:
@@ -36,18 +51,103 @@ def rows_of(fields: list[tuple[str, type[np.generic]]]) -> np.dtype[np.void]:
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
-def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first use, without the GIL; cached on disk if possible."""
-    if INTERPRETED:
-        return function
-    try:
-        compiled = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError as error:  # numba: "cannot cache function ...: no locator available"
-        logger.debug("%s", error)
-        _say_uncached()
-        return cast(Callable[P, R], numba.njit(nogil=True)(function))
-    _stamp(compiled)
-    return cast(Callable[P, R], compiled)
+class Kernel(Generic[P, R]):
+    """A kernel that decides at each call how it runs; replaced by the machine code once that is used."""
+
+    __name__: str
+
+    def __init__(
+        self,
+        function: FunctionType,
+        *,
+        size: Callable[P, int] | None,
+        twin: FunctionType | None,
+        is_inlined: bool,
+    ) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self.twin = function if twin is None else twin
+        self.is_inlined = is_inlined
+        self._size = size
+        self._is_entered = False
+        self._code: Callable[P, R] | None = None
+        _KERNELS.append(self)
+
+    @property
+    def has_size(self) -> bool:
+        """Whether small calls may run as plain Python."""
+        return self._size is not None
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """Run as plain Python if that is quick, otherwise as machine code."""
+        if not self._is_entered:
+            if _plain_time.left_s > 0 and self.is_small(*arguments, **named):
+                return self.run_plain(*arguments, **named)
+            self._enter()
+        return self.machine_code()(*arguments, **named)
+
+    def is_small(self, *arguments: P.args, **named: P.kwargs) -> bool:
+        """Whether a call with these arguments is quick as plain Python."""
+        return self._size is not None and self._size(*arguments, **named) <= PLAIN_BYTES
+
+    def run_plain(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """The result of plain Python, in the types that compiled code returns."""
+        began = time.thread_time()
+        with np.errstate(over="ignore"):  # wrap-around is intended
+            result = _PLAIN.of(self)(*arguments, **named)
+        _plain_time.left_s -= time.thread_time() - began
+        return cast(R, _as_compiled(result))
+
+    def machine_code(self) -> Callable[P, R]:
+        """Numba's dispatcher, which compiles or loads at its first call."""
+        if self._code is None:
+            from stratalog.records.kernels.machine import MACHINE
+
+            self._code = cast(Callable[P, R], MACHINE.of(self))
+        return self._code
+
+    def _enter(self) -> None:
+        """From now on, whoever has this kernel by its name calls the machine code without a detour."""
+        code = self.machine_code()
+        _ENTERED[id(code)] = self
+        self._is_entered = True
+        name = self.__name__
+        importers = [vars(module) for path, module in [*sys.modules.items()] if path.startswith("stratalog.")]
+        for names in (self.py_func.__globals__, *importers):
+            if names.get(name) is self:
+                names[name] = code
+
+
+@overload
+def kernel(function: Callable[P, R]) -> Callable[P, R]: ...
+
+
+@overload
+def kernel(
+    *, size: Callable[..., int], twin: Callable[..., Any] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def kernel(
+    function: Callable[P, R] | None = None,
+    *,
+    size: Callable[..., int] | None = None,
+    twin: Callable[..., Any] | None = None,  # Any: what the kernel returns
+) -> Any:  # Any: a kernel, or what makes one
+    """Compile on first use, without the GIL; cached on disk if possible.
+
+    `size` says about how many bytes a call goes through, given its arguments: small calls run as plain
+    Python then. `twin` is what runs instead in plain Python, where that is much faster.
+    """
+
+    def make(function: Callable[P, R]) -> Callable[P, R]:
+        if INTERPRETED:
+            return function
+        return Kernel(
+            cast(FunctionType, function), size=size, twin=cast("FunctionType | None", twin), is_inlined=False
+        )
+
+    return make if function is None else make(function)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -58,39 +158,126 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """
     if INTERPRETED:
         return function
-    return cast(Callable[P, R], numba.njit(nogil=True, inline="always")(function))
+    made: Kernel[P, R] = Kernel(cast(FunctionType, function), size=None, twin=None, is_inlined=True)
+    return made
 
 
-def compiled_features() -> frozenset[str]:
-    """The features of the CPU that Numba compiles for, by LLVM's names (`sse4.2`, `crc`).
+def compiled_by(make: Callable[[], Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """For a function of which compiled kernels need another form: `make` gives an intrinsic of Numba.
 
-    These may be fewer than this machine's: NUMBA_CPU_NAME may ask for less, and LLVM fails on an instruction
-    that its target does not have.
+    If it gives None, the function itself is compiled.
     """
-    if INTERPRETED:
-        return frozenset()
-    _triple, _cpu, features = cpu_target.target_context.codegen().magic_tuple()
-    return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))
+
+    def remember(function: Callable[P, R]) -> Callable[P, R]:
+        _MAKERS[function] = make
+        return function
+
+    return remember
 
 
-@cache
-def _say_uncached() -> None:
-    logger.warning(
-        "compiled kernels cannot be cached: each process compiles them again, which takes some seconds. Set "
-        "NUMBA_CACHE_DIR to a folder that this user can write."
-    )
+def kernels() -> list[Kernel[..., Any]]:
+    """All kernels that have been imported; none under NUMBA_DISABLE_JIT."""
+    return [*_KERNELS]
 
 
-@cache
-def _sources_hash() -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def compile_always() -> None:
+    """No kernel of this process runs as plain Python from now on."""
+    _plain_time.left_s = 0
 
 
-def _stamp(compiled: Any) -> None:  # Any: a Numba dispatcher, whose cache has no public type
-    """Make the cached machine code valid only for exactly these sources."""
-    store = compiled._cache
-    store._source_stamp = _sources_hash()
-    store._cache_file._source_stamp = _sources_hash()
+class Forms:
+    """Kernels in one of their forms, plain or compiled: each of them sees the others in the same form.
+
+    A function is copied with global names of its own, where the name of a kernel stands for its form.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}  # Any: a function, or what Numba makes of it
+        self._names: dict[int, dict[str, Any]] = {}
+        self._lock = threading.RLock()
+
+    def of(self, kernel: Kernel[..., Any]) -> Any:
+        """The form of this kernel."""
+        with self._lock:
+            return self._form_of(kernel)
+
+    def has(self, kernel: Kernel[..., Any]) -> bool:
+        """Whether this kernel, or one that calls it, has been requested."""
+        return id(kernel) in self._made
+
+    def kernel_form(self, kernel: Kernel[..., Any], copy: Callable[[FunctionType], FunctionType]) -> Any:
+        """The form of a kernel, of which `copy` makes a function with names of its own."""
+        raise NotImplementedError
+
+    def helper_form(self, function: FunctionType, copy: Callable[[FunctionType], FunctionType]) -> Any:
+        """The form of a function that compiled kernels need in another form."""
+        raise NotImplementedError
+
+    def _form_of(self, value: Any) -> Any:
+        value = _ENTERED.get(id(value), value)
+        is_helper = isinstance(value, FunctionType) and value in _MAKERS
+        if not is_helper and not isinstance(value, Kernel):
+            return value
+        if id(value) not in self._made:
+            copied: list[FunctionType] = []
+
+            def copy(function: FunctionType) -> FunctionType:
+                copied.append(function)
+                return self._copy(function)
+
+            # First the form and then what it calls, as that may be the kernel itself.
+            form = self.helper_form(value, copy) if is_helper else self.kernel_form(value, copy)
+            self._made[id(value)] = form
+            for function in copied:
+                self._fill(function)
+        return self._made[id(value)]
+
+    def _copy(self, function: FunctionType) -> FunctionType:
+        home = function.__globals__
+        names = self._names.setdefault(id(home), {"__name__": home["__name__"]})
+        copied = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+        )
+        copied.__qualname__, copied.__doc__ = function.__qualname__, function.__doc__
+        return copied
+
+    def _fill(self, function: FunctionType) -> None:
+        home = function.__globals__
+        names = self._names[id(home)]
+        for name in _names_in(function.__code__):
+            if name in home and name not in names:
+                names[name] = self._form_of(home[name])
+
+
+class PlainForms(Forms):
+    """Kernels as plain Python."""
+
+    def kernel_form(self, kernel: Kernel[..., Any], copy: Callable[[FunctionType], FunctionType]) -> Any:
+        return copy(kernel.twin)
+
+    def helper_form(self, function: FunctionType, copy: Callable[[FunctionType], FunctionType]) -> Any:
+        return copy(function)
+
+
+_PLAIN = PlainForms()
+_ENTERED: dict[int, Kernel[..., Any]] = {}  # by the id of the dispatcher that has taken its name
+
+
+def maker_of(function: FunctionType) -> Callable[[], Any]:
+    """What makes the form that compiled kernels need of this function."""
+    return _MAKERS[function]
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """The global names that a function may use, and attributes, which are harmless here."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _as_compiled(result: Any) -> Any:
+    """Numbers of NumPy as Python's, which compiled kernels return."""
+    if isinstance(result, tuple):
+        return tuple(map(_as_compiled, result))
+    return result.item() if isinstance(result, np.generic) else result

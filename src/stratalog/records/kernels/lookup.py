@@ -17,7 +17,7 @@ from stratalog.records.kernels.walk import CODEC_MASK, LOG_OVERHEAD, MAGIC_AT, S
 HEADER_SIZE = LOG_OVERHEAD + SMALLEST_V2
 
 
-@kernel
+@kernel(size=lambda _data, filled, *_: filled)
 def find_record(
     data: Bytes, filled: int, timestamp: int, start_offset: int
 ) -> tuple[bool, int, Any, Any, Any]:

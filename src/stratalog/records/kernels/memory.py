@@ -1,141 +1,88 @@
 """Loads and copies at any byte position of a uint8 array, for the other kernels.
 
-Numba compiles `data[i]` to single-byte loads and a byte loop to a byte loop. Each function here is one or two
-machine instructions instead (unaligned, byte-swapped, or a vector copy), and none checks bounds: the caller
-must have done that. Under NUMBA_DISABLE_JIT each has a plain twin with the same meaning.
+Numba compiles `data[i]` to single-byte loads and a byte loop to a byte loop. In compiled kernels each
+function here is one or two machine instructions instead (`intrinsics.py`): unaligned, byte-swapped, or a
+vector copy. None checks bounds: the caller must have done that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratalog.records.kernels.jit import INTERPRETED, inlined
+from stratalog.records.kernels.jit import compiled_by, inlined
 
 Bytes = NDArray[np.uint8]
 
-if INTERPRETED:
 
-    def load_u8(data: Bytes, position: int) -> int:
-        return int(data[position])
+def intrinsic(name: str) -> Callable[[], Any]:  # Any: an intrinsic of Numba
+    """What makes the intrinsic of this name when a kernel is compiled."""
 
-    def load_i16(data: Bytes, position: int) -> int:
-        return int.from_bytes(data[position : position + 2].tobytes(), "big", signed=True)
+    def make() -> Any:
+        from stratalog.records.kernels import intrinsics
 
-    def load_i32(data: Bytes, position: int) -> int:
-        return int.from_bytes(data[position : position + 4].tobytes(), "big", signed=True)
+        return getattr(intrinsics, name)
 
-    def load_u32(data: Bytes, position: int) -> int:
-        return int.from_bytes(data[position : position + 4].tobytes(), "big")
+    return make
 
-    def load_i64(data: Bytes, position: int) -> int:
-        return int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True)
 
-    def load_u64_le(data: Bytes, position: int) -> Any:  # Any: np.uint64, which mypy does not take for an int
-        return np.uint64(int.from_bytes(data[position : position + 8].tobytes(), "little"))
+@compiled_by(intrinsic("load_u8"))
+def load_u8(data: Bytes, position: int) -> int:
+    return int(data[position])
 
-    def prefetch(data: Bytes, position: int) -> None:
-        del data, position
 
-    def _move(to: Bytes, to_position: int, data: Bytes, position: int, size: int) -> None:
-        to[to_position : to_position + size] = data[position : position + size]
+@compiled_by(intrinsic("load_i16"))
+def load_i16(data: Bytes, position: int) -> int:
+    return int.from_bytes(data[position : position + 2].tobytes(), "big", signed=True)
 
-    def _move8(to: Bytes, to_position: int, data: Bytes, position: int) -> None:
-        _move(to, to_position, data, position, 8)
 
-    def _move16(to: Bytes, to_position: int, data: Bytes, position: int) -> None:
-        _move(to, to_position, data, position, 16)
+@compiled_by(intrinsic("load_i32"))
+def load_i32(data: Bytes, position: int) -> int:
+    return int.from_bytes(data[position : position + 4].tobytes(), "big", signed=True)
 
-    def _move32(to: Bytes, to_position: int, data: Bytes, position: int) -> None:
-        _move(to, to_position, data, position, 32)
 
-else:
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
+@compiled_by(intrinsic("load_u32"))
+def load_u32(data: Bytes, position: int) -> int:
+    return int.from_bytes(data[position : position + 4].tobytes(), "big")
 
-    def _address(context: Any, builder: Any, array_type: Any, array: Any, position: Any) -> Any:
-        data = context.make_array(array_type)(context, builder, array).data
-        return builder.gep(data, [position])
 
-    def _loader(bits: int, numba_type: Any, *, swap: bool) -> Any:
-        """An intrinsic that loads an integer of this many bits from any byte position."""
+@compiled_by(intrinsic("load_i64"))
+def load_i64(data: Bytes, position: int) -> int:
+    return int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True)
 
-        def typing(typing_context: Any, data: Any, position: Any) -> Any:
-            del typing_context, position
 
-            def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                address = _address(context, builder, signature.args[0], *arguments)
-                pointer = builder.bitcast(address, ir.IntType(bits).as_pointer())
-                value = builder.load(pointer, align=1)
-                return builder.bswap(value) if swap else value
+@compiled_by(intrinsic("load_u64_le"))
+def load_u64_le(data: Bytes, position: int) -> Any:  # Any: np.uint64, which mypy does not take for an int
+    return np.uint64(int.from_bytes(data[position : position + 8].tobytes(), "little"))
 
-            return numba_type(data, types.intp), codegen
 
-        return intrinsic(typing)
+@compiled_by(intrinsic("prefetch"))
+def prefetch(data: Bytes, position: int) -> None:
+    """Load a cache line before it is needed. Any address is allowed: a prefetch never faults."""
+    del data, position
 
-    def _mover(size: int) -> Any:
-        """An intrinsic that copies exactly `size` bytes as one vector."""
 
-        def typing(typing_context: Any, to: Any, to_position: Any, data: Any, position: Any) -> Any:
-            del typing_context, to_position, position
+@compiled_by(intrinsic("move"))
+def _move(to: Bytes, to_position: int, data: Bytes, position: int, size: int) -> None:
+    to[to_position : to_position + size] = data[position : position + size]
 
-            def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                vector = ir.VectorType(ir.IntType(8), size).as_pointer()
-                source = _address(context, builder, signature.args[2], arguments[2], arguments[3])
-                target = _address(context, builder, signature.args[0], arguments[0], arguments[1])
-                value = builder.load(builder.bitcast(source, vector), align=1)
-                builder.store(value, builder.bitcast(target, vector), align=1)
-                return context.get_dummy_value()
 
-            return types.void(to, types.intp, data, types.intp), codegen
+@compiled_by(intrinsic("move8"))
+def _move8(to: Bytes, to_position: int, data: Bytes, position: int) -> None:
+    to[to_position : to_position + 8] = data[position : position + 8]
 
-        return intrinsic(typing)
 
-    load_u8 = _loader(8, types.uint8, swap=False)
-    load_i16 = _loader(16, types.int16, swap=True)
-    load_i32 = _loader(32, types.int32, swap=True)
-    load_u32 = _loader(32, types.uint32, swap=True)
-    load_i64 = _loader(64, types.int64, swap=True)
-    load_u64_le = _loader(64, types.uint64, swap=False)
-    _move8 = _mover(8)
-    _move16 = _mover(16)
-    _move32 = _mover(32)
+@compiled_by(intrinsic("move16"))
+def _move16(to: Bytes, to_position: int, data: Bytes, position: int) -> None:
+    to[to_position : to_position + 16] = data[position : position + 16]
 
-    @intrinsic
-    def prefetch(typing_context: Any, data: Any, position: Any) -> Any:
-        """Load a cache line before it is needed. Any address is allowed: a prefetch never faults."""
-        del typing_context, position
 
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address = _address(context, builder, signature.args[0], *arguments)
-            number = ir.IntType(32)
-            name = "llvm.prefetch.p0"
-            function_type = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
-            function = builder.module.globals.get(name) or ir.Function(
-                builder.module, function_type, name=name
-            )
-            builder.call(function, [address, number(0), number(3), number(1)])  # to read, keep close, data
-            return context.get_dummy_value()
-
-        return types.void(data, types.intp), codegen
-
-    @intrinsic
-    def _move(typing_context: Any, to: Any, to_position: Any, data: Any, position: Any, size: Any) -> Any:
-        del typing_context, to_position, position, size
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target = _address(context, builder, signature.args[0], arguments[0], arguments[1])
-            source = _address(context, builder, signature.args[2], arguments[2], arguments[3])
-            cgutils.raw_memcpy(  # type: ignore[no-untyped-call]
-                builder, target, source, arguments[4], 1
-            )
-            return context.get_dummy_value()
-
-        return types.void(to, types.intp, data, types.intp, types.intp), codegen
+@compiled_by(intrinsic("move32"))
+def _move32(to: Bytes, to_position: int, data: Bytes, position: int) -> None:
+    to[to_position : to_position + 32] = data[position : position + 32]
 
 
 @inlined

@@ -41,7 +41,7 @@ _UNLIMITED = 2**31
 SMALL = 2048
 
 
-@kernel
+@kernel(size=lambda _data, start, end, *_: end - start)
 def recover(
     data: Bytes,
     start: int,

@@ -33,7 +33,7 @@ OFFSET, EPOCH = 0, 1
 HEADER_SIZE = 61
 
 
-@kernel
+@kernel(size=lambda _data, start, filled, *_: 4 * (filled - start))
 def find_start(
     data: Bytes, start: int, filled: int, end: int, last: NDArray[np.int64], next_base: int
 ) -> tuple[int, int]:
@@ -63,7 +63,7 @@ def find_start(
     return max(start, filled - HEADER_SIZE + 1), NOTHING
 
 
-@kernel
+@kernel(size=lambda headers, *_: 100 * len(headers))
 def accept(
     headers: BatchTable,
     start: int,

@@ -157,7 +157,7 @@ def _add_data(
         _add_event(events, counts, PLAIN, batch, batch.max_timestamp, -1)
 
 
-@kernel
+@kernel(size=lambda *_: 100)
 def end_txn(
     batch: Any,
     commits: bool,
@@ -236,7 +236,7 @@ def _row_of(
     return row_number
 
 
-@kernel
+@kernel(size=lambda _producers, count, *_: 100 * count)
 def fill_slots(producers: ScanTable, count: int, slots: NDArray[np.int32]) -> None:
     """Enter the first `count` producers into new slots."""
     mask = len(slots) - 1

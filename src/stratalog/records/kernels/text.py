@@ -96,7 +96,7 @@ WORD_ENDS = np.cumsum([len(word) for word in _words])
 LINE_FEED, COMMA, CLOSING = 10, 44, 93
 
 
-@kernel
+@kernel(size=lambda _data, batches, _batches_end, rows, *_: 400 * (len(batches) + len(rows)))
 def write_lines(
     data: Bytes,
     batches: BatchTable,

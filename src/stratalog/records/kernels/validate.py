@@ -86,7 +86,7 @@ class SetFacts(NamedTuple):
     has_producers: bool  # whether any batch has a producer id
 
 
-@kernel
+@kernel(size=lambda data, *_: data.size)
 def walk_and_check(
     data: Bytes, table: BatchTable, rules: tuple[bool, int, int, int]
 ) -> tuple[int, int, int, tuple[Any, ...]]:
@@ -98,7 +98,7 @@ def walk_and_check(
     return count, position, stop, check_set(table[:count], rules)
 
 
-@kernel
+@kernel(size=lambda batches, *_: 100 * len(batches))
 def check_set(batches: BatchTable, rules: tuple[bool, int, int, int]) -> tuple[Any, ...]:
     """Check the batches of a set in order, up to the first problem.
 
@@ -183,7 +183,7 @@ def record_problem(key_size: int, timestamp: Any, append_time: bool, rules: Reco
     return FINE
 
 
-@kernel
+@kernel(size=lambda _batches, rows, *_: 100 * len(rows))
 def check_rows(
     batches: BatchTable, rows: RecordTable, first: int, rules: RecordRules
 ) -> tuple[int, Any, Any]:
@@ -202,7 +202,7 @@ def check_rows(
     return refused, max_timestamp, in_order
 
 
-@kernel
+@kernel(size=lambda data, *_: data.size)
 def check_records(
     data: Bytes, batches: BatchTable, rows: RecordTable, rules: RecordRules
 ) -> tuple[int, int, int, Any, Any]:
@@ -226,7 +226,7 @@ def check_records(
     return outcome, records, refused, max_timestamp, in_order
 
 
-@kernel
+@kernel(size=lambda _: 100)
 def batch_problem(batches: BatchTable) -> int:
     """What is wrong with the first batch of a table, or FINE. Kafka: LogValidator.validateBatch"""
     batch: Any = batches[0]
@@ -240,7 +240,7 @@ def batch_problem(batches: BatchTable) -> int:
     return FINE
 
 
-@kernel
+@kernel(size=lambda data, *_: data.size)
 def check_and_stamp(
     data: Bytes,
     batches: BatchTable,
@@ -274,7 +274,7 @@ def check_and_stamp(
     return problem, outcome, records, refused, max_timestamp, first_offset
 
 
-@kernel
+@kernel(size=lambda data, *_: data.size)
 def check_ready(data: Bytes, rules: NDArray[np.int64], now: int) -> tuple[int, Any]:
     """Check the set of a client that may be written as it is, but for its offsets and epoch.
 
@@ -305,7 +305,7 @@ def check_ready(data: Bytes, rules: NDArray[np.int64], now: int) -> tuple[int, A
     return records, max_timestamp
 
 
-@kernel
+@kernel(size=lambda data, *_: data.size)
 def stamp_batch(
     data: Bytes,
     batches: BatchTable,
@@ -349,7 +349,7 @@ def _store(data: Bytes, position: int, size: int, value: Any) -> None:
         data[position + i] = np.uint8((value >> (8 * (size - 1 - i))) & 0xFF)
 
 
-@kernel
+@kernel(size=lambda _data, position, end, *_: end - position)
 def check_inner_messages(data: Bytes, position: int, end: int, magic: int) -> tuple[int, int]:
     """(the first inner message of another magic, the first with a wrong CRC) of an unpacked v0 or v1 set.
 

@@ -64,7 +64,7 @@ MIXED = 2  # batches have different types of timestamps
 BatchTable = NDArray[np.void]
 
 
-@kernel
+@kernel(size=lambda _data, start, end, *_: end - start)
 def walk(
     data: Bytes, start: int, end: int, table: BatchTable, check_crc: bool, max_size: int
 ) -> tuple[int, int, int]:
@@ -117,7 +117,7 @@ def walk(
         position += length + LOG_OVERHEAD
 
 
-@kernel
+@kernel(size=lambda batches, *_: 100 * len(batches))
 def survey(batches: BatchTable, start: int) -> tuple[int, bool, int, bool]:
     """What a reader must know about the rows from `start` on before it decodes them.
 
@@ -144,7 +144,7 @@ def survey(batches: BatchTable, start: int) -> tuple[int, bool, int, bool]:
     return good, has_control, run_end, has_codec
 
 
-@kernel
+@kernel(size=lambda batches, *_: 100 * len(batches))
 def choose(
     batches: BatchTable, start_offset: int, last_offset: int, drop_control: bool, keep: NDArray[np.bool_]
 ) -> int:
@@ -163,7 +163,7 @@ def choose(
     return count
 
 
-@kernel
+@kernel(size=lambda batches, *_: 100 * len(batches))
 def ascend(batches: BatchTable, seen_offset: int) -> tuple[bool, int]:
     """Whether each batch begins after the last offset of the one before, and the first after `seen_offset`.
 
@@ -176,7 +176,7 @@ def ascend(batches: BatchTable, seen_offset: int) -> tuple[bool, int]:
     return is_ascending, seen_offset
 
 
-@kernel
+@kernel(size=lambda batches: 100 * len(batches))
 def run_facts(batches: BatchTable) -> tuple[int, int]:
     """(the records that the headers count, the timestamp type of all batches or MIXED).
 

@@ -1,0 +1,95 @@
+"""Kernels as machine code: compiled by Numba, once, and where the result is kept.
+
+Imported when the first kernel is to be compiled or loaded, as Numba takes long to import. The stamp of every
+compiled kernel is a hash of all kernel sources, since kernels inline each other. Where no folder can be
+written, as in a container without a home, kernels are compiled without a cache, with one warning. Why:
+docs/decisions/0006-stamp-of-kernels.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numba
+from numba.core import config
+from numba.core.registry import cpu_target
+
+from stratalog.records.kernels.jit import Forms, Kernel, maker_of
+
+logger = logging.getLogger(__name__)
+
+_Copy = Callable[[FunctionType], FunctionType]
+
+
+class MachineForms(Forms):
+    """Kernels as Numba's dispatchers."""
+
+    def kernel_form(self, kernel: Kernel[..., Any], copy: _Copy) -> Any:
+        function = copy(kernel.py_func)
+        if kernel.is_inlined:
+            return numba.njit(nogil=True, inline="always")(function)
+        return _compiled(function)
+
+    def helper_form(self, function: FunctionType, copy: _Copy) -> Any:
+        made = None if _IS_OFF else maker_of(function)()
+        return numba.njit(nogil=True)(copy(function)) if made is None else made
+
+
+MACHINE = MachineForms()
+_IS_OFF = bool(getattr(config, "DISABLE_JIT", False))  # by Numba's own file of settings
+
+
+def counts_of(kernel: Kernel[..., Any]) -> tuple[int, int]:
+    """How often this process has compiled a kernel, for types of arguments, and how often loaded it."""
+    if not MACHINE.has(kernel) or _IS_OFF:
+        return 0, 0
+    stats = MACHINE.of(kernel).stats
+    return sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
+
+
+def compiled_features() -> frozenset[str]:
+    """The features of the CPU that Numba compiles for, by LLVM's names (`sse4.2`, `crc`).
+
+    These may be fewer than this machine's: NUMBA_CPU_NAME may ask for less, and LLVM fails on an instruction
+    that its target does not have.
+    """
+    _triple, _cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))
+
+
+def _compiled(function: FunctionType) -> Any:  # Any: a Numba dispatcher
+    if _IS_OFF:
+        return function
+    try:
+        compiled: Any = numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError as error:  # numba: "cannot cache function ...: no locator available"
+        logger.debug("%s", error)
+        _say_uncached()
+        return numba.njit(nogil=True)(function)
+    # Make the cached machine code valid only for exactly these sources.
+    store = compiled._cache
+    store._source_stamp = _sources_hash()
+    store._cache_file._source_stamp = _sources_hash()
+    return compiled
+
+
+@cache
+def _say_uncached() -> None:
+    logger.warning(
+        "compiled kernels cannot be cached: each process compiles them again, which takes some seconds. Set "
+        "NUMBA_CACHE_DIR to a folder that this user can write."
+    )
+
+
+@cache
+def _sources_hash() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,61 @@
+"""Runs every small call of a kernel in both of its forms, and compares what they return and write.
+
+In a process of its own, before any kernel runs: a kernel whose machine code is in use is not seen any more.
+For whole files of tests: `pytest -p tests.both_forms tests/log`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from stratalog.records.kernels.jit import Kernel
+
+calls: Counter[str] = Counter()
+"""How often each kernel was compared."""
+
+
+def compare_always() -> None:
+    """Compare from here on."""
+    Kernel.__call__ = _call_both  # type: ignore[method-assign, assignment]
+
+
+def pytest_configure() -> None:
+    """Compare during a whole run of pytest."""
+    compare_always()
+
+
+def pytest_unconfigure() -> None:
+    """Say what was compared."""
+    print("compared:", dict(calls))
+
+
+def _call_both(kernel: Kernel[..., Any], *arguments: Any) -> Any:
+    if not kernel.is_small(*arguments):
+        return kernel.machine_code()(*arguments)
+    copies = _copied(arguments)
+    plain = kernel.run_plain(*copies)
+    compiled = kernel.machine_code()(*arguments)
+    calls[f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}"] += 1
+    assert _is_same(plain, compiled), (kernel.__name__, plain, compiled)
+    assert _is_same(copies, arguments), kernel.__name__
+    return compiled
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.void):
+        return value.copy()
+    if isinstance(value, tuple):
+        parts = [_copied(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    if isinstance(left, np.ndarray | np.void):
+        return bool(np.all(left == right))
+    return bool(left == right and type(left) is type(right))
