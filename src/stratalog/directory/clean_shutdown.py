@@ -7,9 +7,10 @@ it loads the first log. The epoch tells the controller whether the broker's last
 controller knows of. Releases before 3.7 left the file empty.
 
 A broker reads the files of its directories one after the other, and -1 means "none seen yet": after a -1 it
-uses the next epoch for all. So a file that must promise nothing says -1 only if no other directory has an
-epoch. Otherwise it has no epoch field, and then no other directory's epoch counts. `clean_state.py` writes
-and deletes it. Kafka: CleanShutdownFileHandler, LogManager.readBrokerEpochFromCleanShutdownFiles
+uses the next epoch for all directories. So a file that must promise nothing says -1 only if no other
+directory has an epoch. Otherwise it has no epoch field, and then no other directory's epoch counts.
+`clean_state.py` writes and deletes it. Kafka: CleanShutdownFileHandler,
+LogManager.readBrokerEpochFromCleanShutdownFiles
 """
 
 from __future__ import annotations

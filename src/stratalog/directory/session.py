@@ -9,8 +9,8 @@
 5. The caller makes its changes, and writes the checkpoints.
 6. The clean-shutdown file is written last (`put_back`), with its epoch, if that still holds.
 
-So a session that finds nothing to do changes nothing, and one that is killed leaves directories without a
-clean-shutdown file, which the next one recovers or refuses.
+So a session that finds nothing to do changes nothing. A session that is killed leaves directories without a
+clean-shutdown file, which the next session recovers or refuses.
 
 A directory whose disk fails ends the session, unless its directories `fail_alone`: then it goes offline and
 the others continue, as in a broker. A session that `appends` records loses its epoch when it is killed.
@@ -144,8 +144,8 @@ class Session:
     def put_back_all(self, content: CleanShutdown | None) -> None:
         """Write the clean-shutdown files of all directories that did not fail, at the end of a node's run.
 
-        The files get `content`; if that is None, the content that each had when its directory was opened; but
-        no epoch if a directory has failed, because its records may be gone.
+        The files get `content`, or if that is None, the content that each had when its directory was opened.
+        If a directory has failed, they get no epoch, because its records may be gone.
         """
         all_succeeded = len(self.online) == len(self.directories)
         is_beside_epoch = content is None and any(found.has_epoch for found in self.directories)

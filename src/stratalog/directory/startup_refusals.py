@@ -55,7 +55,7 @@ from stratalog.log.loader import damage_at_end_of
 from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.segment.txn_index import refused_version
 
-# A broker parses an offset before the first dot of names that end so, and fails if a name has no offset.
+# A broker parses an offset before the first dot of names with these endings, and fails if there is none.
 _WITH_OFFSET = (*(kind.value for kind in FileKind), FileState.SWAP.value, FileState.CLEANED.value)
 _LOG = FileKind.LOG.value
 _REWRITE = f"{RECOVER_ALL}, which rewrites it"
@@ -82,7 +82,7 @@ def startup_refusals(
 
     `siblings` are the other directories of its log.dirs, `metadata_directory` its metadata.log.dir and
     `node_id` the one in its server.properties, where these are known. `strays` are the paths of partitions
-    that it sets aside, so that they are not there twice. A LogManager's own directories need no
+    that it sets aside, so that they do not count as duplicates. A LogManager's own directories need no
     meta.properties (`kind.py`).
     """
     paths = [os.fspath(directory) for directory in directories]

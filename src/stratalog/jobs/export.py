@@ -162,7 +162,7 @@ def run_export(
     make_lock: Callable[[str], DirectoryLock] = DirectoryLock,
     cores: int | None = None,
 ) -> ExportReport:
-    """The same as `export_logs`, with the function that runs the tasks passed in."""
+    """The same as `export_logs`, with a given function that runs the tasks."""
     disk = disk or Disk()
     folder = ExportFolder(disk, local_path(target))
     find_partitions(disk, options)  # reports a wrong path before the folder is created

@@ -1,9 +1,9 @@
 """Appends several batches so that an error leaves none of them.
 
-All of them are checked and given their offsets before the first one is written, one write each. Meanwhile the
-high watermark does not follow the end, so that no reader sees some of them. If a write fails, whatever was
-written is truncated. The device may refuse that too: then the log has failed, and the first batches may be
-there when it is opened again, as after a crash.
+All batches are checked and get their offsets before the first one is written. Meanwhile the high watermark
+does not follow the end, so that no reader sees only some of them. If a write fails, whatever was written is
+truncated. The device may refuse that too: then the log has failed, and the first batches may be there when it
+is opened again, as after a crash.
 """
 
 from __future__ import annotations

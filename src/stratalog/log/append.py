@@ -158,9 +158,9 @@ def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable
 def _check_tail(array: Bytes, position: int, stop: WalkStop) -> None:
     """Raises CorruptRecordError unless the rest is a batch that is cut off.
 
-    Our walk is that of a file. For a tail of a few bytes, Kafka's reader of a set in memory differs: it
-    checks a length as soon as it has its four bytes. And it first checks whether a batch is cut off, then
-    whether it is too short for its format. Kafka: ByteBufferLogInputStream.nextBatchSize
+    Our walk follows the rules for a file. Kafka's reader of a set in memory treats the last few bytes
+    differently: it checks a length as soon as it has its four bytes. And it first checks whether a batch is
+    cut off, then whether it is too short for its format. Kafka: ByteBufferLogInputStream.nextBatchSize
     """
     left = array.size - position
     length = int.from_bytes(array[position + 8 : position + LOG_OVERHEAD].tobytes(), "big", signed=True)

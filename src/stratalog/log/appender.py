@@ -81,7 +81,7 @@ class Appender:
         self._segment_size, self._max_segment_ms = config.segment_size, config.max_segment_ms
 
     def append_ready(self, ready: ReadySet, leader_epoch: int) -> None:
-        """Give a set of a client its offsets, which it has afterwards, and write it."""
+        """Assign offsets to a ready set of a client, and write it."""
         ready.stamp(self._marks.end.offset, leader_epoch)
         self._note_epoch(2, leader_epoch, ready.first_offset)
         self._write_somewhere(ready)

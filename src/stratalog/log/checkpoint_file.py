@@ -30,8 +30,8 @@ VERSION = 0
 PartitionOffsets = dict[TopicPartition, int]
 
 Entry = TypeVar("Entry")
-# The fields of one line to its entry; None for a wrong number of fields, ValueError for text that is not a
-# number.
+# Turns the fields of one line into its entry; None for a wrong number of fields, ValueError for text that is
+# not a number.
 ParseFields = Callable[[list[str]], Entry | None]
 
 # Java's \s and BufferedReader.readLine; Python's own know more white space and line ends.

@@ -17,10 +17,10 @@ _T = TypeVar("_T")
 
 
 class LogReader:
-    """Reads from the segments of one moment. They stay readable for a while, whatever happens to the log.
+    """Reads from the segments of one moment, which stay readable for file.delete.delay.ms.
 
-    That while is file.delete.delay.ms: a read that was delayed for longer starts again with the present
-    segments. It takes no lock, except to find the place of a high watermark that was not looked up yet.
+    A read that was delayed for longer starts again with the present segments. It takes no lock, except to
+    find the place of a high watermark that was not looked up yet.
     """
 
     __slots__ = ("_epochs", "_guard", "_marks", "_segments")

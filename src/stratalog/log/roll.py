@@ -31,8 +31,8 @@ def roll_reason(
 ) -> RollReason | None:
     """Why the segment must be rolled before this set is appended; None to append to it.
 
-    Everything was already read from the segment, the set and the configuration. These are arguments and not
-    the fields of a value, because they are needed for every append.
+    Everything was already read from the segment, the set and the configuration. The facts are separate
+    arguments, because making a value for them would slow down every append.
     """
     if segment_size > segment_bytes - set_size:
         return RollReason.SIZE

@@ -1,4 +1,4 @@
-"""Hands logs to the cleaner's threads and takes them back; keeps the checkpoints of what is clean.
+"""Hands logs to the cleaner's threads and takes them back; keeps the checkpoints of how far logs are clean.
 
 One lock guards states, checkpoints and the choice. A caller that truncates, deletes or moves a log first
 pauses its cleaning, and waits until no thread cleans the log any more. Nothing here calls the log manager,

@@ -92,7 +92,7 @@ def agreement(source: Log, copy: Log) -> int:
         # Asked in each round: records may be deleted or truncated meanwhile.
         cuts, start = source.cuts, source.log_start_offset
         if copy.log_start_offset > start:
-            return start  # records were deleted in the copy, and the log was killed before it lost them
+            return start  # records were deleted in the copy, but a kill came before the log lost them
         offset = max(offset, start)
         end = min(source.log_end_offset, copy.log_end_offset)
         if offset >= end:

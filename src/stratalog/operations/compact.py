@@ -2,8 +2,8 @@
 
 A partition with more keys than the offset map can hold needs several passes, until its dirty part is clean.
 An engine that can clean logs itself, such as one on a cluster, needs one pass for any number of keys.
-Old segments are deleted before and after. A broker deletes them every few seconds, so old records are gone
-before a cleaning merges them into one segment with younger records, which would keep them. Kafka:
+Old segments are deleted before and after a cleaning. A broker deletes them every few seconds, so old records
+are gone before a cleaning merges them into one segment with younger records, which would keep them. Kafka:
 LogCleaner.CleanerThread.cleanLog
 """
 

@@ -205,7 +205,8 @@ class Checkup:
         return [path for path in self.siblings if path not in paths]
 
     def _unformatted(self, paths: Sequence[str]) -> Iterator[StartupRefusal]:
-        """The reason if no place of the node was ever formatted: no broker knows whose they are."""
+        """The reason if no place of the node was ever formatted: no broker knows to which node they
+        belong."""
         special = [self.metadata_directory] if self.metadata_directory else []
         if not are_brokers(self.disk, [*paths, *self.siblings, *special]):
             yield StartupRefusal(

@@ -5,7 +5,7 @@ Each segment is read once, and its indexes are compared with its batches, entry 
 stays, bit for bit, although a rebuilt one could have other entries. The logs themselves are not changed. A
 partition with damage in a log is refused, because its indexes depend on what recovery leaves of the log.
 
-After the change each rebuilt index is compared again, before the clean-shutdown file comes back.
+After the change each rebuilt index is compared again, before the clean-shutdown file is written again.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ def look(
 ) -> Iterator[Partition | UnreadablePartition]:
     """The partitions of a log directory; if `names` are given, only those of these topics or partitions.
 
-    Each one is closed when the next one is requested. `starts` are log start offsets that take precedence
-    over the checkpoint's.
+    Each partition is closed when the next one is requested. `starts` are log start offsets that take
+    precedence over the checkpoint's.
     """
     looked_at = LookedAt(disk, directory, known, names, starts=starts)
     for found in looked_at.partitions:

@@ -285,7 +285,7 @@ def _topics(topics: Sequence[ListedTopic]) -> Table:
 
 
 def _partitions(partitions: Sequence[ListedPartition]) -> Table:
-    """The path of the directory is in the title if all are in the same, so that the table is not too wide."""
+    """If all are in one directory, its path is in the title, so that the table is not too wide."""
     paths = sorted({found.directory for found in partitions})
     is_one = len(paths) == 1
     columns = [

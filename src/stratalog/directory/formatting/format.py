@@ -9,8 +9,8 @@
 5. meta.properties is written, last in the directory with the metadata. A broker does not start before that.
 6. The notes are deleted.
 
-Logs are not changed, so the clean-shutdown files stay where they are until they are replaced. The next run
-finishes one that was killed anywhere, with the same ids. Kafka: Formatter, StorageTool
+Logs are not changed, so the clean-shutdown files stay where they are until they are replaced. If a run is
+killed anywhere, the next run finishes it, with the same ids. Kafka: Formatter, StorageTool
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def format_directories(
     make_lock: MakeLock = DirectoryLock,
     make_id: MakeId = uuid4,
 ) -> FormatResult:
-    """Write the metadata of a cluster of one node with the topics in these log directories, all of the node.
+    """Write the metadata of a cluster of one node, with the topics in these, its log directories.
 
     A directory may be new. FormatRefusedError if one is formatted already, or its partitions contradict each
     other; LogDirLockedError if one is in use; NeedsRecoveryError if one was not shut down cleanly;
-    NotALogDirectoryError if one is something else. Then nothing was changed.
+    NotALogDirectoryError if one is something else. In all these cases nothing was changed.
     """
     formatting = _Formatting(
         directories,

@@ -20,8 +20,8 @@ MakeId = Callable[[], UUID]
 
 
 def new_id(make_id: MakeId = uuid4) -> str:
-    """A random id as Kafka makes it: none that begins with `-`, which a tool would take for an option, and
-    none that has a meaning."""
+    """A random id as Kafka makes it: it does not begin with `-`, which a tool would take for an option, and
+    has no special meaning."""
     while (text := topic_id_to_text(make_id())).startswith("-") or directory_id_problem(text) is not None:
         pass
     return text

@@ -66,8 +66,8 @@ def missing_directories(
 def may_stand_beside_an_epoch(
     directory: DirectoryRecovery, directories: Sequence[DirectoryRecovery], *, has_missing: bool
 ) -> bool:
-    """Whether another clean-shutdown file of the same broker may have an epoch: then this one says none, not
-    -1.
+    """Whether another clean-shutdown file of the same broker may have an epoch. Then this file has no epoch
+    field, instead of -1.
 
     `clean_shutdown.py` says why. For the same reason, a file that had no epoch field gets none again.
     """

@@ -1,6 +1,6 @@
 """How the caller wants keys and values to be decoded: an encoding, schemas, a reader schema.
 
-Nothing is looked at here and nothing heavy is imported: the options of a read are parsed with it.
+This module reads no file and imports nothing heavy, because the options of a read are parsed with it.
 """
 
 from __future__ import annotations

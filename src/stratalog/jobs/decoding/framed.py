@@ -1,7 +1,7 @@
 """Values in the frame of Confluent's serializers: a zero byte, the id of a schema in four bytes, the value.
 
-Each value is decoded by the schema of its own id, and converted to the reader's schema. An id that is not
-known is never decoded with another schema: the value is null, and the reason says so.
+Each value is decoded by the schema of its own id, and converted to the reader's schema. A value whose id is
+not known is never decoded with another schema: it is null, and the reason says so.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def row_settings(
 ) -> RowSettings:
     """The rows of an export with these options, with the schemas that are found for them.
 
-    Without `columns` it has those that a read has.
+    Without `columns` it has the columns of a read.
     """
     if options.table is not None:
         raise UsageError("decode cannot be exported: read the table, and write it with Spark's own writers.")
@@ -173,7 +173,7 @@ def _days(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 def day_text(day: int) -> str:
     """The date of a day counted from 1970, as 2026-11-15.
 
-    A day before 1970 (a record without a timestamp has one) has no date.
+    A day before 1970, such as that of a record without a timestamp, has no date.
     """
     if not 0 <= day <= _LAST_DAY:
         return NO_DATE

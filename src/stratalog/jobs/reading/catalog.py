@@ -1,7 +1,7 @@
 """Finds the partitions in log directories, and selects those of a read.
 
-A path is a log directory (one of a broker's log.dirs), a single partition's directory, or a pattern of such.
-Folders that a broker is deleting, is copying or no longer knows are left out.
+A path is a log directory (one of a broker's log.dirs), a single partition's directory, or a pattern for such
+directories. Folders that a broker is deleting, is copying or no longer knows are left out.
 """
 
 from __future__ import annotations

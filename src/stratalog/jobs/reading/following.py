@@ -111,7 +111,7 @@ class Follower:
             begin, losses = begins(start, self._now())
         self._lose(losses)
         now = self._now()
-        # A stream with a fixed end does not wait: it would take the wait for its end.
+        # A stream with a fixed end does not wait: Spark would take the waiting for its end.
         if self._last_end is None and self._is_to_wait(count_between(begin, now), at_least):
             return start
         return advanced(start, begin, now, at_most=at_most)
@@ -122,7 +122,7 @@ class Follower:
         return at_offsets({partition: standing.end_offset for partition, standing in now.items()}, now)
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[ReadTask]:
-        """The tasks that read from one offset of the stream to another: the same records whenever asked.
+        """The tasks that read from one offset of the stream to another: the same records each time.
 
         OffsetOutOfRangeError for lost data, unless failOnDataLoss is false.
         """

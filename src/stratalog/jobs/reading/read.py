@@ -52,8 +52,8 @@ from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
-# So small that the bytes are still in the cache when they are checked and decoded. A run is one Arrow batch,
-# mostly.
+# Small enough that the bytes are still in the cache when they are checked and decoded. A run is one Arrow
+# batch, mostly.
 CHUNK_SIZE = RUN_SIZE = 2 << 20
 _ATTEMPTS = 5  # at a directory whose files disappear while they are read
 

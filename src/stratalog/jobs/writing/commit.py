@@ -127,7 +127,7 @@ class Committer:
         self._sleep = sleep
 
     def commit(self, staged: Sequence[Staged], *, query: str | None = None, batch: int = -1) -> WriteReport:
-        """Put the staged segments into their logs, in this order; on the device when this returns.
+        """Put the staged segments into their logs, in the given order; on the device when this returns.
 
         LogDirLockedError if the directory is in use. After any error before the journal is written, nothing
         has changed.

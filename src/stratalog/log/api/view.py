@@ -216,7 +216,7 @@ class LogView:
         return found._replace(aborted_transactions=in_order)
 
     def aborted(self, end: LogEnd, *, up_to: int) -> list[CompletedTxn]:
-        """The transactions that a marker after a snapshot aborted, found by reading the markers up to an end.
+        """The transactions whose abort marker comes after a snapshot; reads the markers up to this end.
 
         Older ones are in the transaction indexes. The snapshot is the newest one at or below the offset
         `up_to`: a power cut can lose index entries above the recovery point. With 0, all markers are read.

@@ -33,7 +33,8 @@ class NewerRecords(Protocol):
         """Whether `find` needs the hashes of the keys of the segment with this base offset."""
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """Write for each row -1, its own offset if it is its key's last one, or a later one if it is not."""
+        """Write for each row its own offset if it is the last of its key, a later offset if it is not, or
+        -1."""
 
 
 class ReplacedRecords:

@@ -95,7 +95,7 @@ class OffsetMap:
         self._noted = self._newest = np.empty(0, np.uint8)
 
     def note_offsets(self, start_offset: int, end_offset: int) -> None:
-        """Note which offsets are stored of [start_offset, end_offset), if there is memory for that.
+        """Note which offsets of [start_offset, end_offset) are stored, if there is memory for that.
 
         This is for a caller that puts all records from start_offset on, in the order of their segments.
         """
@@ -105,7 +105,7 @@ class OffsetMap:
             self._start_offset, self._noted = start_offset, np.zeros(size, np.uint8)
 
     def settle(self) -> None:
-        """Called when all records are put. Records whose offsets do not ascend cannot be told by them."""
+        """Called when all records are stored. If their offsets do not ascend, the notes cannot be used."""
         if self._state[kernel.DISORDER]:
             self._forget_bits()
         self._newest = np.zeros(len(self._noted), np.uint8)
@@ -174,7 +174,7 @@ class OffsetMap:
         )
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """The last offset of the key of each row of a run, or some later one than the row's; -1 for none."""
+        """For each row of a run, the last offset of its key, or any offset after the row's; -1 for none."""
         if len(run.hashes) == len(run.rows):
             self.get_offsets(run.hashes, found)
             return

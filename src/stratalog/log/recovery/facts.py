@@ -94,8 +94,9 @@ def missing_snapshot(log_end_offset: int) -> Finding:
 def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Finding]:
     """The finding that deleted records may be visible again, because the start of the log is lost.
 
-    `start` is the base of the first segment, where it starts now. The first leader epoch begins where the log
-    starts (a broker raises it with the start), so epochs from `start` on show that no record was deleted.
+    `start` is the base of the first segment, where the log starts now. The first leader epoch begins where
+    the log starts (a broker raises it with the start), so epochs from `start` on show that no record was
+    deleted.
     """
     if epochs and epochs[0].start_offset <= start:
         return []

@@ -7,7 +7,7 @@ of these steps. Kafka then reads the names like this (LogLoader, before it loads
 1. .deleted files are garbage. A .cleaned file proves that the renaming to .swap was not finished, so every
    .swap file from the lowest .cleaned offset on is garbage too, and so are the .cleaned files.
 2. Any other .log.swap is complete. These files replace everything from the lowest of them to the end of the
-   highest, indexes and snapshots included: that is garbage.
+   highest, including indexes and snapshots; what they replace is garbage.
 3. The .swap files lose their suffix.
 
 Nothing is changed here. `steps` turn the real directory into the virtual one. A power cut may keep only some

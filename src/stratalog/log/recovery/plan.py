@@ -184,7 +184,7 @@ class _Planner:
         self._scans.by_base.update((scan.base_offset, scan) for scan in scans)
         self._splits.append(_Split(files, pieces, scans))
         if state.needs_load_pass:
-            # A broker notices this while it recovers the segment, and has then gone back to the segment's
+            # A broker notices this while it recovers the segment. By then it has gone back to the segment's
             # base.
             snapshots.keep_between(self._survey.settings.log_start_offset, state.base_offset)
         snapshots.delete(state.base_offset)

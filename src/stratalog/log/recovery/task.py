@@ -55,8 +55,8 @@ class IndexBytes(NamedTuple):
 class ScanResult:
     """The result of a task.
 
-    `pieces` are the segments into which a segment is split whose offsets are too far apart, including the
-    first; otherwise empty. With `salvage`, scan and indexes describe the part that is kept.
+    If the offsets of a segment are too far apart, `pieces` are the segments into which it is split, including
+    the first; otherwise it is empty. With `salvage`, scan and indexes describe the part that is kept.
     """
 
     name: str

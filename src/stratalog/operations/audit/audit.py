@@ -251,7 +251,8 @@ class _Run:
         if partition.facts is None:
             return
         listed = partition.facts.segments
-        # None at all is a state too: metadata that was formatted and never started has only its snapshot.
+        # Having no segment is a state too: metadata that was formatted and never started has only its
+        # snapshot.
         following = [*(each.base_offset for each in listed[1:]), None][: len(listed)]
         for segment, next_base in zip(listed, following, strict=True):
             known = partition.segments.get(segment.base_offset)

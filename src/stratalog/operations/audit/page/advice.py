@@ -38,7 +38,7 @@ class NextCommand(NamedTuple):
 def next_commands(findings: Iterable[AuditFinding], directories: Sequence[str]) -> list[NextCommand]:
     """What to run, in this order. A repair comes after its dry run, indexes after logs, a new audit last.
 
-    The findings come the worst first. Of several recoveries of one directory, only the one that includes the
+    The worst findings come first. Of several recoveries of one directory, only the one that includes the
     others is named: without --salvage, a recovery would cut what the other one keeps.
     """
     found: dict[str, NextCommand] = {}

@@ -1,4 +1,4 @@
-"""The report and its map as one compact document for the page, bounded whatever the disk has.
+"""The report and its map as one compact document for the page, of bounded size whatever is on the disk.
 
 Texts that repeat are written once. Numbers that JavaScript cannot hold exactly become text. If there are very
 many segments, neighbours without findings become one bar. If there are very many findings or partitions, the
