@@ -9,9 +9,8 @@ bytes and accept the same sets: tests/log/test_ready.py compares them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -107,12 +106,14 @@ class ReadyRules:
             return None
         return ReadySet(build_one(timestamp, key, value), 1, timestamp)
 
-    def of_values(self, records: Sequence[object], now_ms: int) -> ReadySet | None:
+    def of_values(self, records: list[Any], now_ms: int) -> ReadySet | None:
         """A set of values with the present time; None if the records are anything else, or are refused."""
         if self._needs_key or not self._accepts(now_ms, now_ms, now_ms) or set(map(type, records)) != _BYTES:
             return None
-        data = build_values(cast("Sequence[bytes]", records), now_ms).data
-        return ReadySet(data, len(records), now_ms) if len(data) <= self._max_size else None
+        batch = build_values(records, now_ms)
+        if batch is None or len(batch) > self._max_size:
+            return None
+        return ReadySet(batch.data, len(records), now_ms)
 
     def _accepts(self, oldest: int, newest: int, now_ms: int) -> bool:
         """Whether records with such timestamps are accepted in a plain batch."""

@@ -1,16 +1,16 @@
 """Builds a batch of plain values: records without keys and headers, all with the same timestamp.
 
-`build.py` builds the same bytes from columns; tests/records/test_values.py compares them. Here the bytes of
-all values are joined, and one kernel writes the records.
+`build.py` builds the same bytes from columns; tests/records/test_values.py compares them. There, most of the
+time is spent on Python's objects: to join their bytes and to ask each for its size. `marshal` writes sizes
+and bytes of a whole list in half of the time, and one kernel makes records of what it has written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import marshal
 
 import numpy as np
 
-from stratalog.errors import InvalidBatchError
 from stratalog.limits import INT32_MAX
 from stratalog.records.batch import (
     LOG_OVERHEAD,
@@ -21,20 +21,29 @@ from stratalog.records.batch import (
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
 )
-from stratalog.records.kernels.encode import VALUE_OVERHEAD, encode_values, seal
+from stratalog.records.kernels.encode import NOT_WRITTEN, VALUE_OVERHEAD, encode_dumped, seal
 from stratalog.records.kernels.memory import Bytes, byte_array
 
+_DUMP_VERSION = 2  # the last one that writes a value again if the same object is in the list twice
 
-def build_values(values: Sequence[bytes], timestamp: int) -> Bytes:
-    """A batch of these values, at least one, with offsets from 0 on; the timestamp is not negative."""
+
+def build_values(values: list[bytes], timestamp: int) -> Bytes | None:
+    """A batch of these values, at least one, with offsets from 0 on; the timestamp is not negative.
+
+    None if they are too large for a batch, or if this Python's `marshal` writes another format.
+    """
     count = len(values)
-    joined = b"".join(values)
-    room = RECORD_BATCH_OVERHEAD + len(joined) + VALUE_OVERHEAD * count
+    try:
+        dump = byte_array(marshal.dumps(values, _DUMP_VERSION))
+    except ValueError:  # a value of 2 GiB
+        return None
+    room = RECORD_BATCH_OVERHEAD + len(dump) + VALUE_OVERHEAD * count
     if room > INT32_MAX:
-        raise InvalidBatchError(f"{count} values of {len(joined)} bytes are too much for one batch.")
-    sizes = np.fromiter(map(len, values), np.int64, count)
+        return None
     out = np.empty(room, np.uint8)
-    size = encode_values(byte_array(joined), sizes, out, RECORD_BATCH_OVERHEAD)
+    size = encode_dumped(dump, count, out, RECORD_BATCH_OVERHEAD)
+    if size == NOT_WRITTEN:
+        return None
     header = BatchHeader(
         base_offset=0,
         batch_length=size - LOG_OVERHEAD,

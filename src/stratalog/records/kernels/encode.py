@@ -14,7 +14,9 @@ from stratalog.records.kernels.memory import Bytes, copy_bytes
 
 NEEDS_ROOM = -1
 HEADER_SIZE = 61  # of a batch; its CRC is at byte 17 and covers everything from byte 21 on
-VALUE_OVERHEAD = 19  # the most bytes that `encode_values` adds to a value
+NOT_WRITTEN = -1
+LIST_TAG, BYTES_TAG = ord("["), ord("s")
+VALUE_OVERHEAD = 19  # the most bytes that `encode_dumped` adds to a value
 
 
 class RecordColumns(NamedTuple):
@@ -162,37 +164,48 @@ def encode(
     return i, position
 
 
-@kernel(size=lambda _values, sizes, *_: 50 * len(sizes))
-def encode_values(values: Bytes, sizes: NDArray[np.int64], out: Bytes, position: int) -> int:
+@inlined
+def _dumped_size(dump: Bytes, position: int) -> Any:
+    """A number of four bytes, the lowest first."""
+    size = np.int64(dump[position]) | np.int64(dump[position + 1]) << 8
+    return size | np.int64(dump[position + 2]) << 16 | np.int64(dump[position + 3]) << 24
+
+
+@kernel(size=lambda _dump, count, *_: 50 * count)
+def encode_dumped(dump: Bytes, count: int, out: Bytes, position: int) -> int:
     """Write a record for each value to out[position:]: no key, no headers, all of the base timestamp.
 
-    `values` has the bytes of all values, one after the other. Offsets count from the base offset on. Returns
-    the position after the last record, or NEEDS_ROOM if the arrays are too small for these sizes.
+    `dump` has `count` values as `marshal` writes a list of bytes objects: `[`, their number, and for each
+    value `s`, its size, its bytes. Offsets count from the base offset on. Returns the position after the last
+    record, or NOT_WRITTEN if the dump is anything else, or `out` has less than VALUE_OVERHEAD bytes for each
+    value besides its own.
     """
-    total = np.int64(0)
-    for i in range(len(sizes)):
-        if sizes[i] < 0 or sizes[i] > len(values) - total:
-            return NEEDS_ROOM
-        total += sizes[i]
-    if position < 0 or len(out) - position < total + VALUE_OVERHEAD * len(sizes):
-        return NEEDS_ROOM
-    start: Any = np.int64(0)
-    for i in range(len(sizes)):
-        size: Any = sizes[i]
+    if len(dump) < 5 or dump[0] != LIST_TAG or _dumped_size(dump, 1) != count:
+        return NOT_WRITTEN
+    if position < 0 or len(out) - position < len(dump) - 5 + (VALUE_OVERHEAD - 5) * count:
+        return NOT_WRITTEN
+    at: Any = np.int64(5)
+    for i in range(count):
+        if len(dump) - at < 5 or dump[at] != BYTES_TAG:
+            return NOT_WRITTEN
+        size = _dumped_size(dump, at + 1)
+        at += 5
+        if size > len(dump) - at:
+            return NOT_WRITTEN
         offset_delta: Any = np.int64(i)
-        # Besides the four fields: attributes, timestamp delta, null key and number of headers, a byte each.
+        # Besides its two numbers and the value: attributes, timestamp delta, null key and number of headers.
         position = _put_varint(out, position, 4 + _varint_size(offset_delta) + _varint_size(size) + size)
         out[position] = 0
         out[position + 1] = 0
         position = _put_varint(out, position + 2, offset_delta)
         out[position] = 1
         position = _put_varint(out, position + 1, size)
-        copy_bytes(out, position, values, start, size)
+        copy_bytes(out, position, dump, at, size)
         position += size
         out[position] = 0
         position += 1
-        start += size
-    return position
+        at += size
+    return position if at == len(dump) else NOT_WRITTEN
 
 
 @kernel(size=lambda batch: len(batch) // 8)
