@@ -8,7 +8,22 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.refusal import RefusalKind
-from tests.directory.refused import ACCEPTED, OTHER_ID, REFUSED, Change, refusals, with_second
+from tests.directory.refused import (
+    ACCEPTED,
+    METADATA,
+    OTHER_ID,
+    QUORUM_STATE,
+    REFUSED,
+    SNAPSHOT,
+    Change,
+    Make,
+    cut,
+    edit,
+    refusals,
+    remove,
+    with_second,
+    write,
+)
 
 
 @pytest.mark.parametrize("state", ["clean", "killed"])
@@ -103,3 +118,60 @@ def test_a_directory_that_cannot_be_read_is_told(clean: Path, tmp_path: Path) ->
 
 def test_the_ids_of_the_two_directories_differ() -> None:
     assert OTHER_ID != "jkXBCQ7L9FXzQeGWYPU3MQ"
+
+
+@pytest.fixture
+def moved(clean: Path, tmp_path: Path) -> Path:
+    """A metadata.log.dir that is not in log.dirs, with the metadata of `clean`."""
+    place = tmp_path / "metadata"
+    place.mkdir()
+    shutil.move(clean / METADATA, place / METADATA)
+    shutil.copy(clean / "bootstrap.checkpoint", place)
+    edit("meta.properties", "directory.id=.*", f"directory.id={OTHER_ID}")(
+        Path(shutil.copy(clean / "meta.properties", place)).parent
+    )
+    return place
+
+
+def test_a_healthy_metadata_log_dir_of_its_own_has_none(clean: Path, moved: Path) -> None:
+    assert refusals(clean, metadata_directory=moved) == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (remove("meta.properties"), "meta.properties"),
+        (write("meta.properties", b"x"), "meta.properties"),
+        (edit("meta.properties", "node.id=1", "node.id=2"), "meta.properties"),
+        (shutil.rmtree, "meta.properties"),
+        (write(QUORUM_STATE, b"{}"), QUORUM_STATE),
+        (write(SNAPSHOT, bytes(500)), SNAPSHOT),
+        (cut("bootstrap.checkpoint", 200), "bootstrap.checkpoint"),
+        (write(f"{METADATA}/x.log", b""), f"{METADATA}/x.log"),
+        (lambda place: (shutil.rmtree(place / METADATA), write(METADATA, b"")(place)), METADATA),
+    ],
+)
+def test_a_broken_metadata_log_dir_outside_log_dirs_was_overlooked(
+    clean: Path, moved: Path, make: Make, name: str
+) -> None:
+    make(moved)
+
+    found = refusals(clean, metadata_directory=moved)
+
+    assert [(each.directory, each.name) for each in found] == [(str(moved), name)]
+
+
+def test_a_damaged_bootstrap_checkpoint_was_overlooked_before_the_first_start(clean: Path) -> None:
+    shutil.rmtree(clean / METADATA)
+    cut("bootstrap.checkpoint", 200)(clean)
+
+    (found,) = refusals(clean)
+
+    assert (found.kind, found.name) == (RefusalKind.BOOTSTRAP, "bootstrap.checkpoint")
+
+
+def test_a_bootstrap_checkpoint_that_no_broker_reads_may_be_damaged(clean: Path) -> None:
+    other = with_second(clean)
+    write("bootstrap.checkpoint", b"x")(other)
+
+    assert refusals(clean, other) == refusals(other, siblings=[clean, other]) == ()

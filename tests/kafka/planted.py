@@ -6,6 +6,7 @@ broker of 4.3.1 is started on each, and `doctor` must have said the same before.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,8 +21,10 @@ from tests.directory.refused import (
     SNAPSHOT,
     VOTED,
     cut,
+    edit,
     flip,
     folder,
+    remove,
     with_second,
     write,
 )
@@ -92,7 +95,47 @@ def metadata_elsewhere(node: Planted) -> None:
     node.properties["metadata.log.dir"] = str(node.root / "metadata")
 
 
+def metadata_moved(*makes: Make) -> Plant:
+    """The metadata is in a metadata.log.dir that is not in log.dirs, and is changed there."""
+
+    def plant(node: Planted) -> None:
+        place = node.root / "metadata"
+        place.mkdir()
+        shutil.move(node.one / METADATA, place / METADATA)
+        shutil.copy(node.one / "bootstrap.checkpoint", place)
+        meta = (node.one / "meta.properties").read_text()
+        (place / "meta.properties").write_text(re.sub("directory.id=.*", f"directory.id={OTHER_ID}", meta))
+        node.properties["metadata.log.dir"] = str(place)
+        for make in makes:
+            make(place)
+
+    return plant
+
+
+def never_started(*makes: Make) -> Plant:
+    """Directories that were formatted and have no data yet."""
+
+    def plant(node: Planted) -> None:
+        for directory in node.log_dirs:
+            for path in directory.iterdir():
+                if path.name not in ("meta.properties", "bootstrap.checkpoint"):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for make in makes:
+            make(node.one)
+
+    return plant
+
+
 PLANTED: dict[str, Plant] = {
+    "a metadata.log.dir without meta.properties": metadata_moved(remove("meta.properties")),
+    "a metadata.log.dir with a garbled meta.properties": metadata_moved(write("meta.properties", b"x")),
+    "a metadata.log.dir of another node": metadata_moved(edit("meta.properties", "node.id=1", "node.id=2")),
+    "a metadata.log.dir that is not there": metadata_moved(shutil.rmtree),
+    "a metadata.log.dir whose quorum-state is garbled": metadata_moved(write(QUORUM_STATE, b"{}")),
+    "a metadata.log.dir whose snapshot is zeroed": metadata_moved(write(SNAPSHOT, bytes(500))),
+    "a metadata.log.dir whose bootstrap.checkpoint is cut": metadata_moved(cut("bootstrap.checkpoint", 200)),
+    "a metadata.log.dir with a file without an offset": metadata_moved(write(f"{METADATA}/x.log", b"")),
+    "bootstrap.checkpoint cut before the first start": never_started(cut("bootstrap.checkpoint", 200)),
     "a snapshot of the metadata zeroed": in_one(write(SNAPSHOT, bytes(500))),
     "a snapshot of the metadata with a flipped byte": in_one(flip(SNAPSHOT, 800)),
     "a snapshot of the metadata cut": in_one(cut(SNAPSHOT, 1500)),

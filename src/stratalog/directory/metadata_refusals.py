@@ -4,7 +4,7 @@ __cluster_metadata-0  it is a file, or not where a broker looks: in metadata.log
 partition.metadata    its id is not the one that the metadata topic has in every cluster
 quorum-state          it is not JSON, or lacks a field of its version
 newest *.checkpoint   it is damaged or not complete: a snapshot is not cut like a log
-bootstrap.checkpoint  it is damaged, or does not name a metadata.version
+bootstrap.checkpoint  it is damaged, or does not name a metadata.version; also before the first start
 
 A broker always recovers the metadata log itself, so damage in that does not keep it from starting.
 
@@ -87,8 +87,28 @@ def of_metadata_places(
             )
 
 
+def metadata_places(
+    disk: DiskReader, directories: Sequence[str], siblings: Sequence[str], metadata_directory: str | None
+) -> list[str]:
+    """Those of the directories in which a broker reads files of the cluster's metadata.
+
+    They are the ones with __cluster_metadata-0. Before the first start none has it, and a broker looks in
+    `metadata_directory`, or else in the first of its log.dirs.
+    """
+    found = [path for path in dict.fromkeys([*directories, *siblings]) if _has_metadata(disk, path)]
+    right = metadata_directory or next(iter([*found, *siblings, *directories]), None)
+    return [path for path in directories if path in found or path == right]
+
+
+def _has_metadata(disk: DiskReader, directory: str) -> bool:
+    try:
+        return disk.exists(join_path(directory, METADATA_DIRECTORY))
+    except DiskError:  # its meta.properties cannot be read either
+        return False
+
+
 def of_metadata(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
-    """Damage to the files beside the metadata log of this directory, which has __cluster_metadata-0."""
+    """Damage to the files of the cluster's metadata in this directory, apart from the metadata log."""
     yield from _of_quorum_state(disk, directory)
     yield from _of_bootstrap(disk, directory)
     yield from _of_snapshot(disk, directory)

@@ -31,7 +31,7 @@ from stratalog.directory.formatting.note import has_format_note
 from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
-from stratalog.directory.metadata_refusals import of_metadata, of_metadata_places
+from stratalog.directory.metadata_refusals import metadata_places, of_metadata, of_metadata_places
 from stratalog.directory.owners import out_of_reach
 from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, unreadable
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
@@ -86,11 +86,15 @@ def startup_refusals(
     meta.properties (`kind.py`).
     """
     paths = [os.fspath(directory) for directory in directories]
-    others = [os.fspath(path) for path in (*siblings, *([metadata_directory] if metadata_directory else []))]
-    found = [*_of_nodes(disk, paths, [path for path in others if path not in paths], node_id)]
-    found += of_metadata_places(
-        disk, paths, None if metadata_directory is None else os.fspath(metadata_directory)
-    )
+    others = [os.fspath(path) for path in siblings]
+    special = os.fspath(metadata_directory) if metadata_directory else None
+    real = {os.path.realpath(path) for path in paths}
+    # A broker also reads metadata.log.dir, whether it is in log.dirs or not.
+    judged = [*paths, *([special] if special and os.path.realpath(special) not in real else [])]
+    found = [*_of_nodes(disk, judged, [path for path in others if path not in judged], node_id)]
+    found += of_metadata_places(disk, judged, special)
+    for place in metadata_places(disk, judged, others, special):
+        found += _of_metadata_place(disk, place)
     layouts = []
     for path in paths:
         try:
@@ -217,11 +221,19 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
     for name in (*layout.waiting, *layout.strays):
         for refusal in _of_partition(disk, directory, name):
             yield refusal._replace(remedy=_MOVE_FOLDER)
-    if METADATA_DIRECTORY in layout.left_alone:
-        yield from of_metadata(disk, directory)
-        for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
-            is_movable = refusal.kind is RefusalKind.FILE_NAME
-            yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
+
+
+def _of_metadata_place(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
+    yield from of_metadata(disk, directory)
+    try:
+        status = disk.status(join_path(directory, METADATA_DIRECTORY))
+    except DiskError:  # its meta.properties cannot be read either
+        return
+    if status is None or status.kind is not EntryKind.DIRECTORY:
+        return  # before the first start; or a file, which is reported as that
+    for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
+        is_movable = refusal.kind is RefusalKind.FILE_NAME
+        yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
 
 
 def _of_marker(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:

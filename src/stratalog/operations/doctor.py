@@ -198,7 +198,9 @@ class Checkup:
             states=tuple(self._state(path) for path in paths),
             refusals=refusals,
             strays=strays,
-            starts=not is_start_refused(refusals, [*paths, *self._others(paths)], node.metadata_directory),
+            starts=not is_start_refused(
+                refusals, [*paths, *self._others(paths)], self.metadata_directory or node.metadata_directory
+            ),
         )
 
     def _others(self, paths: Sequence[str]) -> list[str]:

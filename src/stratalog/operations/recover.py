@@ -215,15 +215,16 @@ def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None
     )
     return RecoverReport(
         result=result,
-        refusals=tuple(each for each in refusals if not _will_be_repaired(each, by_path[each.directory])),
+        refusals=tuple(each for each in refusals if not _will_be_repaired(each, by_path.get(each.directory))),
         is_plan=options.dry_run,
         keeps_cuts=options.keeps_cuts,
     )
 
 
-def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport) -> bool:
-    """Whether a run would repair what this dry run has found."""
-    if directory.outcome is not Outcome.PLANNED:
+def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport | None) -> bool:
+    """Whether a run would repair what this dry run has found. None: a metadata.log.dir, not a log
+    directory."""
+    if directory is None or directory.outcome is not Outcome.PLANNED:
         return False
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.LOG_END):
         return True

@@ -20,6 +20,7 @@ from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.meta_properties import read_meta_properties
 from stratalog.directory.node import Node, find_node
+from stratalog.directory.refusal import StartupRefusal
 from stratalog.directory.session import unique_paths
 from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.engine.engine import Engine
@@ -199,6 +200,7 @@ class _Run:
         for directory in directories:
             groups.setdefault(self._owner(directory.path), []).append(directory.path)
         found = {}
+        refusals: list[StartupRefusal] = []
         sources = self._request.sources
         for paths in groups.values():
             known = KnownTopics(self._disk, paths, sources)
@@ -210,10 +212,13 @@ class _Run:
                 is_damaged=True,
             )
             found.update(dict.fromkeys(paths, (node, known)))
-            refusals = startup_refusals(
+            refusals += startup_refusals(
                 self._disk, paths, metadata_directory=sources.metadata_directory, node_id=sources.node_id
             )
-            self._findings += [each for refusal in refusals if (each := refusal_finding(refusal)) is not None]
+        # Every node of the request has the same metadata.log.dir: what is wrong with that is reported once.
+        for refusal in dict.fromkeys(refusals):
+            if (finding := refusal_finding(refusal)) is not None:
+                self._findings.append(finding)
         return found
 
     def _owner(self, path: str) -> object:
