@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from stratalog.directory.known_topics import TopicSources
+from stratalog.errors import UsageError
 from stratalog.operations.estimate import Estimation
 from stratalog.operations.estimate_by_host import estimate_by_host
 from stratalog.operations.report import Status
@@ -48,3 +51,16 @@ def test_what_cannot_be_placed_is_said_with_exit_status_3(tmp_path: Path) -> Non
     assert report.status is Status.FAILED
     assert report.words()[0] == f"b2:{first.data} No executor runs on this host. The hosts are: b1."
     assert [topic.topic for topic in report.topics] == ["b1:t"]
+
+
+def test_a_mistyped_topic_was_estimated_to_free_nothing(tmp_path: Path) -> None:
+    first = planted_in(tmp_path / "first", 3)
+    sources = TopicSources(topic_settings=first.settings.read_text())
+    asked = Estimation(directories=(), sources=sources, names=["tt"])
+
+    with pytest.raises(UsageError, match=r"^tt: no host has such a topic or partition in"):
+        estimate_by_host(Hosts("b1"), [f"b1:{first.data}"], asked, NOW)
+
+    report = estimate_by_host(Hosts("b1"), [f"b1:{first.data}", "b2:/x"], asked, NOW)
+    assert report.status is Status.FAILED
+    assert any("tt: no host that could be asked" in line for line in report.words())

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from stratalog.files.reading import DiskReader
 from stratalog.spark.engine import SparkEngine
-from stratalog.spark.on_hosts import host_in
+from stratalog.spark.on_hosts import host_in, slots_count
 from tests.manager.running import fixture_copy
 from tests.operations.audit.planting import DAMAGES
 from tests.spark.cluster import MASTER_VARIABLE, Cluster
@@ -34,6 +34,23 @@ def test_a_function_runs_once_on_a_host_of_several_cores(spark: SparkSession) ->
     assert result[1] != os.getpid()
 
 
+@pytest.mark.skipif(MASTER_VARIABLE in os.environ, reason="the settings of an embedded Spark can be changed")
+@pytest.mark.parametrize("count", [1, 7])
+def test_tasks_were_as_many_as_default_parallelism_says(spark: SparkSession, count: int) -> None:
+    """Fewer than cores: some hosts are never asked. More: a barrier stage never starts."""
+    context = spark.sparkContext
+    conf = context._jsc.sc().conf()
+    conf.set("spark.default.parallelism", str(count))
+    try:
+        assert context.defaultParallelism == count
+        assert slots_count(context) == 2
+        found = SparkEngine(spark).run_on_hosts(host_and_process)
+    finally:
+        conf.remove("spark.default.parallelism")
+
+    assert len(found) == 1
+
+
 def test_the_host_is_the_one_in_the_command_line_of_an_executor() -> None:
     command = "org.apache.spark.executor.CoarseGrainedExecutorBackend --executor-id 0 --hostname b1 --cores 2"
 
@@ -48,6 +65,8 @@ def test_two_workers_each_audit_and_estimate_a_directory_of_their_own(tmp_path: 
     DAMAGES[1].plant(second)
     places = [f"127.0.0.1:{first}", f"127.0.0.2:{second}", f"127.0.0.3:{first}"]
 
+    # Which would be fewer tasks than hosts.
+    fewer_tasks = {"PYSPARK_SUBMIT_ARGS": "--conf spark.default.parallelism=1 pyspark-shell"}
     with Cluster(tmp_path / "cluster", hosts=("127.0.0.1", "127.0.0.2")) as cluster:
         audit, estimate = (
             subprocess.run(
@@ -55,7 +74,7 @@ def test_two_workers_each_audit_and_estimate_a_directory_of_their_own(tmp_path: 
                     *(sys.executable, "-c", "from stratalog.cli.main import main; main()"),
                     *(command, *places, "--by-host", "--master", cluster.master, "--json"),
                 ],
-                env=cluster.environ,
+                env=cluster.environ | fewer_tasks,
                 capture_output=True,
                 text=True,
                 timeout=300,

@@ -23,6 +23,7 @@ looking          the partitions as they are, for `explain` and every dry run
 ls               topics, partitions and segments, from names, sizes and headers
 ls_report        its report
 maintaining      `Maintenance`: runs `retain` and `compact` in a session
+named_on_hosts   topics by name on the hosts of a cluster: one must have it
 opening          opens directories for an operation, or looks at them for a dry run
 quarantine       what recovery has kept: listed, shown, restored, purged
 quarantine_report  its report

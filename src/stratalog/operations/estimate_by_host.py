@@ -14,6 +14,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.operations.estimate import Estimation
 from stratalog.operations.estimate_report import EstimateReport, TopicEstimate
 from stratalog.operations.looking import names_in
+from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,24 +24,24 @@ class HostEstimate:
     asked: Estimation
     now: int
 
-    def __call__(self, disk: DiskReader, paths: Sequence[str]) -> EstimateReport:
+    def __call__(self, disk: DiskReader, paths: Sequence[str]) -> NamedReport[EstimateReport]:
         # A topic may be on some hosts only.
         names = names_in(disk, paths, self.asked.names)
         if self.asked.names and not names:
-            return EstimateReport(topics=(), now=self.now)
+            return NamedReport((), EstimateReport(topics=(), now=self.now))
         asked = replace(self.asked, directories=paths, names=names, disk=disk, clock=lambda: self.now)
-        return asked.run()
+        return NamedReport(tuple(names), asked.run())
 
 
 def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, now: int) -> EstimateReport:
     """Estimate directories, each on its host: HOST:DIR, or DIR for every host that has it.
 
     The `problems` of the report name directories that cannot be placed, and hosts that fail. UsageError if
-    the engine has no hosts.
+    the engine has no hosts, or no host has a given topic.
     """
     # The disk and the clock of this process stay here.
     sent = HostEstimate(asked=replace(asked, engine=None, disk=DiskReader(), clock=_no_clock), now=now)
-    placed = run_by_host(engine, places, sent)
+    placed = check_named(run_by_host(engine, places, sent), asked.names, places)
     return EstimateReport(
         topics=tuple(
             _on_host(topic, host) for host, report in placed.reports.items() for topic in report.topics

@@ -46,11 +46,22 @@ def run_on_hosts(
         )
     if not str(context.master).startswith("local"):
         _wait_for_executors(context, expected)
-    count = max(1, context.defaultParallelism)
+    count = slots_count(context)
     commands = engine.spark.range(0, count, 1, count).selectExpr(_COMMAND)
     with own_python(context):
         frame = commands.mapInArrow(_host_runner(function), "outcome binary", barrier=True)
     return dict(pickle.loads(row.outcome) for row in frame.collect())
+
+
+def slots_count(context: SparkContext) -> int:
+    """How many tasks all executors run at once.
+
+    Not `defaultParallelism`, which is a setting: with fewer tasks some hosts have none, and a barrier stage
+    with more never starts. Spark itself compares a barrier stage with this number.
+    """
+    spark = context._jsc.sc()
+    profile = spark.resourceProfileManager().defaultResourceProfile()
+    return max(1, int(spark.maxNumConcurrentTasks(profile)))
 
 
 def _wait_for_executors(context: SparkContext, expected: Sequence[str]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from stratalog.errors import UsageError
 from stratalog.operations.audit.audit import audit
 from stratalog.operations.audit.audit_report import AuditReport
 from stratalog.operations.audit.by_host import audit_by_host
@@ -61,3 +64,23 @@ def test_a_topic_may_be_on_one_host_only(tmp_path: Path) -> None:
 
     assert [topic.topic for topic in report.topics] == ["rolled"]
     assert report.status is Status.FINE
+
+
+def test_a_mistyped_topic_was_called_healthy(tmp_path: Path) -> None:
+    first, second = fixture_copy("clean", tmp_path / "first"), fixture_copy("clean", tmp_path / "second")
+    places = [f"b1:{first}", f"b2:{second}"]
+
+    with pytest.raises(UsageError, match=r"^rolld: no host has such a topic or partition in"):
+        of_hosts(*places, topics=["rolled", "rolld"])
+
+
+def test_a_topic_on_no_host_is_a_finding_where_a_host_could_not_be_asked(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "first")
+
+    report = of_hosts(f"b1:{root}", f"b9:{root}", topics=["rolled", "rolld"])
+
+    assert report.status is Status.FAILED
+    assert [topic.topic for topic in report.topics] == ["rolled"]
+    assert any(
+        "rolld: no host that could be asked has such a topic" in each.words for each in report.findings
+    )

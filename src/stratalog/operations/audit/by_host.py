@@ -17,6 +17,7 @@ from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.looking import names_in
+from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +29,12 @@ class HostAudit:
     is_deep: bool
     now: int
 
-    def __call__(self, disk: DiskReader, paths: Sequence[str]) -> AuditReport:
+    def __call__(self, disk: DiskReader, paths: Sequence[str]) -> NamedReport[AuditReport]:
         # A topic may be on some hosts only.
         names = names_in(disk, paths, self.names)
         if self.names and not names:
-            return _combined({}, self.now)
-        return AuditRequest(
+            return NamedReport((), _combined({}, self.now))
+        report = AuditRequest(
             directories=paths,
             names=names,
             sources=self.sources,
@@ -41,6 +42,7 @@ class HostAudit:
             disk=disk,
             clock=lambda: self.now,
         ).run()
+        return NamedReport(tuple(names), report)
 
 
 def audit_by_host(
@@ -55,10 +57,10 @@ def audit_by_host(
     """Audit directories, each on its host: HOST:DIR, or DIR for every host that has it.
 
     A directory that cannot be placed is a finding, and so is a host that fails. UsageError if the engine has
-    no hosts.
+    no hosts, or no host has a given topic.
     """
     asked = HostAudit(names=tuple(topics), sources=sources or TopicSources(), is_deep=deep, now=now)
-    placed = run_by_host(engine, places, asked)
+    placed = check_named(run_by_host(engine, places, asked), topics, places)
     report = _combined(placed.reports, now)
     problems = [
         AuditFinding(kind=AuditKind.UNREADABLE, directory=where, words=words)

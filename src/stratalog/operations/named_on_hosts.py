@@ -1,0 +1,41 @@
+"""Topics and partitions by name on the hosts of a cluster: a host may lack a name, but one must have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple
+
+from stratalog.engine.hosts import OfHost, Placed
+from stratalog.errors import UsageError
+
+
+class NamedReport(NamedTuple, Generic[OfHost]):
+    """The report of one host, and which of the given names it has."""
+
+    names: tuple[str, ...]
+    report: OfHost
+
+
+def check_named(
+    placed: Placed[NamedReport[OfHost]], names: Sequence[str], places: Sequence[str]
+) -> Placed[OfHost]:
+    """The reports alone. UsageError if no host has a name, as for directories of this machine.
+
+    Where something could not be placed or a host failed, the name may be there: then it is a problem.
+    """
+    known = {name for found in placed.reports.values() for name in found.names}
+    missing = [name for name in names if name not in known]
+    where = ", ".join(places)
+    if missing and not placed.problems:
+        raise UsageError(f"{missing[0]}: no host has such a topic or partition in {where}.")
+    return Placed(
+        reports={host: found.report for host, found in placed.reports.items()},
+        problems=(
+            *placed.problems,
+            *(
+                (where, f"{name}: no host that could be asked has such a topic or partition.")
+                for name in missing
+            ),
+        ),
+        notes=placed.notes,
+    )
