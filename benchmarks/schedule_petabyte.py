@@ -41,12 +41,12 @@ class Estimate:
 
 
 def in_order(number: int) -> Unit:
-    """The segments as an operation gives them to its engine today: directory by directory."""
+    """The segments directory by directory, as an operation lists them."""
     return Unit(SEGMENT_SIZE, number // (DISK_SIZE // SEGMENT_SIZE))
 
 
 def in_turns(number: int) -> Unit:
-    """The segments in turns from all disks."""
+    """The segments in turns from all disks, as the engine takes them."""
     return Unit(SEGMENT_SIZE, number % DISKS)
 
 
@@ -145,7 +145,10 @@ def petabyte(costs: Costs, crowding: float, result_size: float) -> None:
         f"{LUCK.slow_disks:.0%} of disks {LUCK.slow_factor:.0f} times slower, {LUCK.failing:.1%} of "
         f"attempts fail. Fitted: {costs.core_rate / 1e6:,.0f} MB/s on a core, crowding {crowding:.2f}."
     )
-    for words, unit in (("directory by directory, as today", in_order), ("all disks in turns", in_turns)):
+    for words, unit in (
+        ("directory by directory", in_order),
+        ("all disks in turns, as the engine does", in_turns),
+    ):
         print(f"\nSegments {words}:")
         found = [estimate(costs, cores, unit, crowding=crowding) for cores in CORE_COUNTS]
         for each in found:

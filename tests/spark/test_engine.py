@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import socket
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from stratalog.engine.engine import results_in_order
 from stratalog.engine.progress import Progress
 from stratalog.errors import CorruptRecordError, NoSuchFileError
 from stratalog.files.reading import DiskReader
-from stratalog.spark.engine import SparkEngine, run_pack
+from stratalog.spark.engine import SparkEngine, met_on, run_pack
 
 
 def factorial(_: DiskReader, task: int) -> int:
@@ -141,10 +142,40 @@ def missing(disk: DiskReader, path: str) -> int:
 
 
 def test_an_error_of_a_disk_names_the_host_if_it_is_not_the_drivers() -> None:
-    ((_, here),) = run_pack(missing, [(0, "nowhere/a.log")], socket.gethostname())
-    ((_, there),) = run_pack(missing, [(0, "nowhere/a.log")], "driver")
+    ((_, found),) = run_pack(missing, [(0, "nowhere/a.log")])
+    here, there = met_on(socket.gethostname(), found), met_on("b2", found)
 
     assert isinstance(here, NoSuchFileError)
     assert isinstance(there, NoSuchFileError)
-    assert str(there) == f"{here} (on host {socket.gethostname()})"
+    assert str(there) == f"{here} (on host b2)"
     assert (there.path, there.errno) == (here.path, here.errno)
+
+
+def test_an_error_that_is_not_of_a_disk_did_not_name_the_host() -> None:
+    error = CorruptRecordError("its checksum is wrong.", position=70, path="/data/a-0/5.log")
+
+    there = met_on("b2", pickle.loads(pickle.dumps(error)))
+
+    assert isinstance(there, CorruptRecordError)
+    assert str(there) == f"{error} (on host b2)"
+    assert (there.path, there.position) == (error.path, error.position)
+
+
+def path_of(_: DiskReader, path: str) -> str:
+    return path
+
+
+def test_a_job_had_tasks_of_a_few_disks_only(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.spark.engine.TASKS_IN_A_JOB", 6)
+    paths = [f"/disk{disk}/t-{number}" for disk in range(6) for number in range(5)]
+    done: list[Progress] = []
+
+    outcomes = list(
+        SparkEngine(spark).run(path_of, paths, sizes=[1] * 30, paths=paths, on_progress=done.append)
+    )
+
+    assert all(outcome.value == outcome.task == paths[outcome.number] for outcome in outcomes)
+    for first in range(0, 30, 6):
+        of_job = {outcome.task.split("/")[1] for outcome in outcomes[first : first + 6]}
+        assert len(of_job) == 6
+    assert (done[-1].tasks_done, done[-1].bytes_done) == (30, 30)

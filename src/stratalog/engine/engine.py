@@ -11,7 +11,7 @@ small and picklable.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -85,6 +85,16 @@ def task_sizes(tasks_count: int, sizes: Sequence[int] | None) -> list[int]:
     if len(sizes) != tasks_count:
         raise ValueError(f"{len(sizes)} sizes for {tasks_count} tasks")
     return list(sizes)
+
+
+def in_turns(groups: Sequence[Hashable]) -> list[int]:
+    """The numbers of the tasks, one of each group in turn; those of one group stay in their order."""
+    turns: dict[Hashable, int] = {}
+    turn_of = []
+    for group in groups:
+        turn_of.append(turns.get(group, 0))
+        turns[group] = turn_of[-1] + 1
+    return sorted(range(len(groups)), key=turn_of.__getitem__)
 
 
 def pack(sizes: Sequence[int], packs_count: int) -> list[list[int]]:

@@ -9,6 +9,13 @@ import os
 class StratalogError(Exception):
     """The root: catching it catches every error that Stratalog raises on purpose."""
 
+    def on_host(self, host: str) -> StratalogError:
+        """The same error, whose words name the host that met it; the name is lost if it is pickled again."""
+        words = str(self)
+        if host not in words:
+            self.args = (f"{words} (on host {host})",)
+        return self
+
 
 class _PathError(StratalogError):  # not in the tree of `__init__.py`: a base of some errors
     """Something is wrong with one file or directory: `path` and `reason` say which and what."""

@@ -19,9 +19,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, pack, task_sizes
+from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, in_turns, pack, task_sizes
 from stratalog.engine.progress import OnProgress, Progress
-from stratalog.errors import DiskError, StratalogError
+from stratalog.errors import StratalogError
+from stratalog.files.paths import parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.spark.session import own_python
 from stratalog.version import __version__
@@ -57,15 +58,22 @@ class SparkEngine:
         tasks: Sequence[Task],
         *,
         sizes: Sequence[int] | None = None,
-        paths: Sequence[str] | None = None,  # noqa: ARG002 (the executors' devices are unknown here)
+        paths: Sequence[str] | None = None,
         on_progress: OnProgress | None = None,
         is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
-        """As `Engine.run`. `is_wanted` is asked for all tasks of a Spark job before the job starts."""
+        """As `Engine.run`. `is_wanted` is asked for all tasks of a Spark job before the job starts.
+
+        The executors' devices are unknown here: paths are those of folders in log directories, and a log
+        directory is taken for a disk. A job has tasks from all of them in turns.
+        """
         size_of = task_sizes(len(tasks), sizes)
+        order = in_turns([parent_path(path) for path in paths]) if paths else list(range(len(tasks)))
+        sizes_in_order = [size_of[number] for number in order]
         for first in range(0, len(tasks), TASKS_IN_A_JOB):
             of_job = range(first, min(first + TASKS_IN_A_JOB, len(tasks)))
-            wanted = [number for number in of_job if is_wanted is None or is_wanted(number)]
+            numbers_of_job = order[of_job.start : of_job.stop]
+            wanted = [number for number in numbers_of_job if is_wanted is None or is_wanted(number)]
             if not wanted:
                 continue
             packs = pack([size_of[number] for number in wanted], self.packs_count)
@@ -73,11 +81,12 @@ class SparkEngine:
             numbers = self.spark.range(0, len(packs), 1, len(packs))
             with own_python(self.context):
                 frame = numbers.mapInArrow(_runner(function, work), "outcome binary")
-            with self._reporting(on_progress, of_job, len(packs), size_of):
+            with self._reporting(on_progress, of_job, len(packs), sizes_in_order):
                 rows = frame.collect()
             for row in rows:
-                for number, value in pickle.loads(row.outcome):
-                    yield TaskOutcome(number, tasks[number], value)
+                host, outcomes = pickle.loads(row.outcome)
+                for number, value in outcomes:
+                    yield TaskOutcome(number, tasks[number], met_on(host, value))
 
     def run_on_hosts(
         self, function: TaskFunction[str, Result], *, expected: Sequence[str] = ()
@@ -95,11 +104,15 @@ class SparkEngine:
         *,
         on_read: Callable[[int], object] = lambda _: None,
     ) -> CleanResult:
-        """Compact a log once on the executors, which write next to it; this process replaces the segments."""
+        """Compact a log once on the executors, which write next to it; this process replaces the segments.
+
+        An error of Spark's is one of ours: it fails this log, and not those after it.
+        """
         from stratalog.log.cleaning.distributed import clean_in_parts
         from stratalog.spark.compaction import SparkParts
+        from stratalog.spark.plain_errors import plain_errors
 
-        with closing(SparkParts(self)) as parts:
+        with plain_errors(), closing(SparkParts(self)) as parts:
             return clean_in_parts(log, now_ms, replace_segments, parts, on_read=on_read)
 
     @contextmanager
@@ -137,7 +150,7 @@ def _runner(
     function: TaskFunction[Task, Result], work: list[list[tuple[int, Task]]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that a worker runs: from numbers of packs to one pickled outcome for each pack."""
-    planned_by, planned_on = __version__, socket.gethostname()
+    planned_by = __version__
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
@@ -148,7 +161,7 @@ def _runner(
         prepare_worker()
         for batch in batches:
             outcomes = [
-                pickle.dumps(run_pack(function, work[number], planned_on))
+                pickle.dumps((socket.gethostname(), run_pack(function, work[number])))
                 for number in batch.column(0).to_pylist()
             ]
             yield pyarrow.RecordBatch.from_arrays(
@@ -158,13 +171,20 @@ def _runner(
     return run
 
 
+def met_on(host: str, value: Result | StratalogError) -> Result | StratalogError:
+    """The outcome of a task. An error names its host, unless the driver runs there too: another host may
+    have another disk, another user and other memory."""
+    if isinstance(value, StratalogError) and host != socket.gethostname():
+        return value.on_host(host)
+    return value
+
+
 def run_pack(
-    function: TaskFunction[Task, Result], members: Sequence[tuple[int, Task]], planned_on: str
+    function: TaskFunction[Task, Result], members: Sequence[tuple[int, Task]]
 ) -> list[tuple[int, Result | StratalogError]]:
     """The number of each task with its result, or with the Stratalog error that it raised.
 
     Spark only passes on the text of an exception; our errors have attributes, so they are returned as values.
-    An error of a disk names the host, unless the driver runs there too: another host may have another disk.
     """
     disk = DiskReader()
     # Spark uses a worker again for later jobs, and other files may have these names by then.
@@ -173,9 +193,6 @@ def run_pack(
     for number, task in members:
         try:
             outcomes.append((number, function(disk, task)))
-        except DiskError as error:
-            host = socket.gethostname()
-            outcomes.append((number, error if host == planned_on else error.on_host(host)))
         except StratalogError as error:
             outcomes.append((number, error))
     disk.close()

@@ -109,7 +109,7 @@ def _host_runner(
         own = context.partitionId()
         outcomes = []
         if hosts.index(hosts[own]) == own:
-            ((_, value),) = run_pack(function, [(0, hosts[own])], hosts[own])
+            ((_, value),) = run_pack(function, [(0, hosts[own])])
             outcomes.append(pickle.dumps((hosts[own], value)))
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array(outcomes, pyarrow.binary())], names=["outcome"])
 
