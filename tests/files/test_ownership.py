@@ -14,6 +14,7 @@ import pytest
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.ownership import who_cannot_give
 
 disk = Disk()
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -114,3 +115,12 @@ def test_a_directory_of_another_user_is_refused_with_advice(open_to_all: Path) -
         disk.create(open_to_all / "log")
 
     assert caught.value.errno == errno.EACCES
+
+
+def test_only_root_and_the_owner_can_give_a_file_to_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert who_cannot_give(STRANGER, 0o755) is None
+    monkeypatch.setattr(os, "geteuid", lambda: 7)
+    assert who_cannot_give(7, 0o755) is None
+    assert who_cannot_give(STRANGER, 0o777) == 7
+    assert who_cannot_give(STRANGER, 0o1777) is None  # shared, like /tmp

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from stratalog.cli.main import run
-from stratalog.log.cleaning.distributed import FOLDER_PREFIX
+from stratalog.log.task_folders import FOLDER_PREFIX
 from tests.kafka.broker import Broker
 from tests.kafka.clients import QUIET, create_topic, producer
 from tests.kafka.conftest import MakeBroker

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stratalog.cli import main
+from stratalog.config import ManagerConfig
+from stratalog.directory.known_topics import TopicSources
+from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome
+from stratalog.engine.progress import OnProgress
+from stratalog.engine.threads import ThreadEngine
+from stratalog.errors import DiskError, OtherFileError, StratalogError
+from stratalog.files.reading import DiskReader
+from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
+from stratalog.log.cleaning.distributed import CleaningPlan, RewrittenGroup, clean_in_parts
+from stratalog.log.cleaning.transactions import OpenData
+from stratalog.operations.compact import Compaction
+from stratalog.operations.maintaining import Maintenance
+from stratalog.operations.read_progress import CountRead
+from stratalog.operations.work_report import WorkReport
 from tests.cli.compacting import SETTINGS, run
 from tests.cli.planting import EPOCH, MARKER, Planted
+from tests.log.cleaning.in_parts import PartsHere
 from tests.log.model import NOW, read_all
 from tests.manager.running import checkpoint, fixture_copy
 
@@ -129,3 +148,130 @@ def test_an_index_that_becomes_too_small_is_the_matter_of_its_log_alone(
     assert planted.files("bad", ".cleaned") == []
     assert checkpoint(planted.data, "cleaner-offset-checkpoint") == {"good-0": 10}
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+
+
+class Parts:
+    """An engine that compacts in parts, as one on a cluster does; tasks for the topic `fails` fail."""
+
+    def __init__(self, fails: str = "", error: StratalogError | None = None) -> None:
+        self._fails, self._error = fails, error
+        self.compacted: list[str] = []
+
+    def clean_log(
+        self, log: DirtyLog, now_ms: int, replace_segments: Replace, *, on_read: CountRead
+    ) -> CleanResult:
+        self.compacted.append(next(iter(log.segments)).directory)
+        return clean_in_parts(log, now_ms, replace_segments, self._runner(), on_read=on_read)
+
+    def _runner(self) -> PartsHere:
+        name, error = self.compacted[-1], self._error
+
+        class Failing(PartsHere):
+            def rewrite(self, plan: CleaningPlan, before: Sequence[OpenData]) -> list[RewrittenGroup]:
+                if error is not None:
+                    super().rewrite(plan, before)
+                    raise error
+                return super().rewrite(plan, before)
+
+        return Failing() if self._fails and name.endswith(f"/{self._fails}-0") else PartsHere()
+
+    def run(  # as ThreadEngine.run; the names are those of the protocol
+        self,
+        function: TaskFunction[Task, Result],
+        tasks: Sequence[Task],
+        *,
+        sizes: Sequence[int] | None = None,
+        paths: Sequence[str] | None = None,
+        on_progress: OnProgress | None = None,
+        is_wanted: Callable[[int], bool] | None = None,
+    ) -> Generator[TaskOutcome[Task, Result], None, None]:
+        return ThreadEngine(1).run(
+            function, tasks, sizes=sizes, paths=paths, on_progress=on_progress, is_wanted=is_wanted
+        )
+
+
+def three_topics(root: Path) -> Planted:
+    with Planted(root, a=SETTINGS, b=SETTINGS, c=SETTINGS) as planted:
+        for topic in "abc":
+            planted.fill(topic, 21, keys=3)
+    return planted
+
+
+def compacted(planted: Planted, engine: Parts, *, dry_run: bool = False) -> WorkReport:
+    sources = TopicSources(topic_settings=planted.settings.read_text())
+    maintenance = Maintenance(
+        directories=[str(planted.data)], sources=sources, clock=lambda: NOW, dry_run=dry_run
+    )
+    return maintenance.run(Compaction(ManagerConfig(), engine=engine, rehearses=dry_run))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DiskError("/data/b-0/x.cleaned", "Input/output error", errno.EIO).on_host("b2"),
+        OtherFileError("/data/b-0/x", "on host b2 it is not the file for which the work was planned."),
+    ],
+    ids=["disk", "other file"],
+)
+def test_a_worker_s_error_left_the_directory_unclean_and_ended_the_others(
+    tmp_path: Path, error: StratalogError
+) -> None:
+    planted = three_topics(tmp_path)
+    before = {name: data for name, data in planted.contents().items() if name.startswith("b-0/")}
+
+    report = compacted(planted, Parts("b", error))
+
+    assert report.status == 3
+    assert {each.name: each.error is None for each in report.partitions} == {
+        "a-0": True,
+        "b-0": False,
+        "c-0": True,
+    }
+    (words,) = [each.error for each in report.partitions if each.error is not None]
+    assert "on host b2" in words
+    assert [each.error for each in report.directories] == [None]
+    assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+    after = {name: data for name, data in planted.contents().items() if name.startswith("b-0/")}
+    assert {name: data for name, (data, _) in after.items() if name.endswith(".log")} == {
+        name: data for name, (data, _) in before.items() if name.endswith(".log")
+    }
+    assert not [path for path in planted.data.glob("*/*") if path.is_dir()]
+    with planted:
+        for topic in "ac":
+            assert [record.offset for record in read_all(planted.log(topic))] == [17, 18, 19, 20]
+
+
+def test_a_dry_run_with_an_engine_did_not_foresee_that_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = three_topics(tmp_path)
+    monkeypatch.setattr(DiskReader, "free_size", lambda *_: 10)
+
+    planned = compacted(planted, Parts(), dry_run=True)
+    done = compacted(planted, Parts())
+
+    for report in (planned, done):
+        assert report.status == 3
+        assert all("and 10 are free here" in (each.error or "") for each in report.partitions)
+        assert all(each.cleaned is None for each in report.partitions)
+
+
+class Elsewhere(Parts):
+    """Its workers see another file under each path."""
+
+    def run(self, function: Any, tasks: Any, **more: Any) -> Any:  # Any: only handed on
+        for path in (Path(task.path) for task in tasks):
+            os.utime(path, ns=(1, 1))
+        return super().run(function, tasks, **more)
+
+
+def test_a_dry_run_with_an_engine_did_not_ask_the_workers(tmp_path: Path) -> None:
+    planted = three_topics(tmp_path)
+
+    report = compacted(planted, Elsewhere(), dry_run=True)
+
+    assert report.status == 3
+    assert all(
+        "it is not the file for which the work was planned" in (p.error or "") for p in report.partitions
+    )
+    assert compacted(planted, Parts(), dry_run=True).status == 0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from stratalog.cli import main
+from stratalog.directory.clean_state import CleanState
+from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.log.task_folders import FOLDER_PREFIX
 from tests.cli.planting import EPOCH, MARKER, SET_SIZE, Planted
 from tests.cli.retaining import DELAY, run, tear
 from tests.log.model import NOW
@@ -151,3 +155,53 @@ def test_recover_beside_a_clean_directory_changes_nothing_but_what_retention_doe
 
     assert json.loads((planted.data / MARKER).read_text()) == {"version": 0, "brokerEpoch": EPOCH}
     assert planted.files("orders", ".log") == [f"{10:020d}.log"]
+
+
+def left_by_a_killed_compaction(root: Path, partition: str) -> Path:
+    """As the tasks of `compact --master` leave it if the driver is killed."""
+    folder = root / partition / f"{FOLDER_PREFIX}0123"
+    (folder / "0-4567").mkdir(parents=True)
+    (folder / "0-4567" / f"{0:020d}.log.cleaned").write_bytes(b"a copy of a record")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["retain", "index", "compact", "erase"])
+def test_the_folder_of_a_killed_compaction_stayed_until_the_next_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Whatever partition it is in, and also in one that waits for its deletion."""
+    with Planted(tmp_path, t={}, other={}) as planted:
+        planted.fill("t", 11)
+        planted.fill("other", 11)
+    waiting = "gone-0.0123456789abcdef0123456789abcdef-delete"
+    shutil.copytree(planted.data / "other-0", planted.data / waiting)
+    left = [left_by_a_killed_compaction(planted.data, each) for each in ("t-0", "other-0", waiting)]
+    more = ["--topic", "t", "--key", "no such key"] if name == "erase" else []
+    command = [name, str(planted.data), "--topic-settings", str(planted.settings), *more]
+
+    main.run([*command, "--dry-run"])
+    said = capsys.readouterr()
+    assert all(folder.exists() for folder in left)
+    assert "".join(said).count("A run removes it.") == len(left)
+    assert "not searched" not in "".join(said)
+
+    main.run(command)
+    said = capsys.readouterr()
+    assert not any(folder.exists() for folder in left)
+    assert (planted.data / MARKER).exists()
+    assert "".join(said).count("which was removed.") == len(left)
+    assert "not searched" not in "".join(said)
+
+
+def test_recover_left_the_folders_of_a_killed_compaction(planted: Planted) -> None:
+    folder = left_by_a_killed_compaction(planted.data, "orders-0")
+    disk = Disk()
+    state = CleanState(disk, str(planted.data))
+    state.look()
+    state.remove()  # as a session does before its first change
+
+    assert main.run(["recover", str(planted.data), "--dry-run"]) == 0
+    assert folder.exists()
+    assert main.run(["recover", str(planted.data)]) == 0
+
+    assert not folder.exists()

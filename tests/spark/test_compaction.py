@@ -6,6 +6,7 @@ import json
 import shutil
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,11 +15,12 @@ from stratalog.config import ManagerConfig
 from stratalog.directory.known_topics import TopicSources
 from stratalog.engine.engine import Engine
 from stratalog.errors import CorruptRecordError
+from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning import CleanResult
 from stratalog.operations.compact import Compaction
 from stratalog.operations.maintaining import Maintenance
 from stratalog.operations.work_report import WorkReport
-from stratalog.spark.compaction import SparkParts
+from stratalog.spark.compaction import FEWEST_ROWS, SparkParts, key_parts
 from stratalog.spark.engine import SparkEngine
 from tests import profile
 from tests.cli.compacting import SETTINGS
@@ -69,6 +71,69 @@ def test_the_files_are_those_of_the_cleaner(spark: SparkSession, tmp_path: Path,
         records_gone += by_one.stats.records_read - by_one.stats.records_written
         first_dirty = by_one.end_offset
     assert records_gone
+
+
+def test_the_aggregation_had_8_parts_whatever_its_size() -> None:
+    assert key_parts(0, 4) == 1
+    assert key_parts(FEWEST_ROWS + 1, 4) == 2
+    assert key_parts(10**7, 4) == 16  # every core has some
+    assert key_parts(10**9, 4) == 500  # none is too large to sort
+    assert all(
+        key_parts(rows, cores) <= key_parts(rows + 10**6, cores)
+        for rows in range(0, 10**8, 10**6)
+        for cores in (1, 7)
+    )
+
+
+def test_the_parts_are_those_of_the_aggregation(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.spark.compaction.FEWEST_ROWS", 10)
+    asked: list[int] = []
+
+    def counted(rows_count: int, cores: int) -> int:
+        asked.append(rows_count)
+        return key_parts(rows_count, cores)
+
+    monkeypatch.setattr("stratalog.spark.compaction.key_parts", counted)
+    with Planted(tmp_path, t=SETTINGS) as planted:
+        planted.fill("t", 43, keys=3)
+
+    compact(planted, planted.data, SparkEngine(spark))
+
+    assert asked == [40]
+
+
+class LostSpark(SparkEngine):
+    """The executors fail while they compact the topic b."""
+
+    def run(self, function: Any, tasks: Any, **more: Any) -> Any:  # Any: only handed on
+        if any("/b-0/" in task.files[0].path for task in tasks):
+            return super().run(fail_hard, tasks, **more)
+        return super().run(function, tasks, **more)
+
+
+def fail_hard(_: DiskReader, task: object) -> None:
+    raise RuntimeError(f"planted, not one of ours: {type(task).__name__}")
+
+
+def test_an_error_of_spark_left_the_directory_unclean_and_ended_the_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with Planted(tmp_path, a=SETTINGS, b=SETTINGS, c=SETTINGS) as planted:
+        for topic in "abc":
+            planted.fill(topic, 21, keys=3)
+
+    report = compact(planted, planted.data, LostSpark(spark))
+
+    assert [(each.name, each.error is None) for each in report.partitions] == [
+        ("a-0", True),
+        ("b-0", False),
+        ("c-0", True),
+    ]
+    assert "planted, not one of ours" in str(report.partitions[1].error)
+    assert json.loads((planted.data / ".kafka_cleanshutdown").read_text())
+    assert not [path for path in planted.data.glob("*/*") if path.is_dir()]
 
 
 def compact(planted: Planted, root: Path, engine: Engine | None) -> WorkReport:

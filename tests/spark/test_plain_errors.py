@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from stratalog.errors import StratalogError, UsageError
-from stratalog.spark.plain_errors import in_words
+from stratalog.spark.plain_errors import in_words, plain_errors
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,9 @@ def test_errors_are_told_without_traces(text: str, is_usage: bool, kind: type, s
 
     assert type(error) is kind
     assert str(error) == said
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("gone"), ConnectionRefusedError("gone")])
+def test_a_lost_driver_is_said(error: Exception) -> None:
+    with pytest.raises(StratalogError, match="the connection to Spark is lost: gone"), plain_errors():
+        raise error

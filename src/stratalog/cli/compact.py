@@ -52,8 +52,7 @@ def compact(
         unclean=unclean_choice(recovers),
         clock=request.clock,
     )
-    # A dry run counts what the cleaner of this process would write, so it needs no Spark.
-    used = None if dry_run else master
-    with started_engine(output, "compact", used) as engine, output.progress() as on_progress:
+    # A dry run counts here what would be written, and asks the workers whether they could write it.
+    with started_engine(output, "compact", master) as engine, output.progress() as on_progress:
         report = maintenance.run(Compaction(manager, rehearses=dry_run, engine=engine), on_progress)
     return output.report(report)

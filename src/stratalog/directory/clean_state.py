@@ -68,6 +68,11 @@ class CleanState:
         if self.file.exists():
             self.note = Note(was_clean=True, said=self.file.read())
 
+    @property
+    def has_note(self) -> bool:
+        """Whether a session has begun here, and has not ended."""
+        return self._has_note
+
     def remove(self, *, leaves_note: bool = True) -> None:
         """Remove the file; durable when this returns. The note keeps its content."""
         if not self.file.exists():

@@ -48,6 +48,7 @@ StratalogError
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
 ├── TwoNodesError                    log directories that do not all belong to one node
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
+├── WorkerError                      a task of a cluster failed; what it worked for is unchanged
 ├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
 ├── MissingDependencyError           an optional part is missing, and how to get it (ImportError)
 └── UsageError                       arguments that contradict each other or name nothing (ValueError)
@@ -111,6 +112,7 @@ from stratalog.errors.files import (
     QuarantineError,
     QuarantineFullError,
     TwoNodesError,
+    WorkerError,
     WrongProcessError,
 )
 from stratalog.errors.logs import (
@@ -190,6 +192,7 @@ __all__ = [
     "UnsupportedCompressionTypeError",
     "UnusableSegmentError",
     "UsageError",
+    "WorkerError",
     "WrongProcessError",
     "WrongTypeError",
 ]

@@ -123,6 +123,10 @@ class OtherFileError(_PathError):
     """A worker of a cluster has another file under this path than the driver that planned the work."""
 
 
+class WorkerError(StratalogError):
+    """A task of a cluster failed. What it worked for is unchanged, and other work can go on."""
+
+
 class PreconditionError(StratalogError):
     """A file is not as it was when the plan was made: another program changes the directory.
 

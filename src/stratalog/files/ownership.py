@@ -42,6 +42,14 @@ def ownership_for_directory(path: str) -> Ownership | None:
     return _of_directory(parent_path(path) or ".", _DIRECTORY_BITS)
 
 
+def who_cannot_give(owner: int, mode: int) -> int | None:
+    """This user, if it cannot give files to the owner of a directory with this mode; None if it can."""
+    if not hasattr(os, "geteuid") or mode & stat.S_ISVTX:
+        return None
+    user = os.geteuid()
+    return None if user in (0, owner) else user
+
+
 def hand_over(descriptor: int, wanted: Ownership | None, *, required: bool) -> None:
     """Give an open file or directory to its owner.
 

@@ -34,6 +34,7 @@ roll                when a segment is full
 roller              `Roller`: begins segments
 scheduler           work for later: flushes, deletions
 segments            the segments of a log, by base offset
+task_folders        where tasks of a cluster write, and what a killed run left there
 timestamps          offsets by time
 validation          what a leader checks and sets in a batch
 

@@ -22,6 +22,7 @@ from stratalog.engine.progress import OnProgress
 from stratalog.errors import DiskError, StratalogError
 from stratalog.log.cleaning.choice import LogToClean, facts_of_log, log_to_clean
 from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
+from stratalog.log.cleaning.distributed import foresee_parts
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
 from stratalog.log.retention import find_timestamps
@@ -33,7 +34,7 @@ from stratalog.operations.work_report import Cleaned, PartitionWork, WorkReport
 
 
 @runtime_checkable
-class CleaningEngine(Protocol):
+class CleaningEngine(Engine, Protocol):
     """An engine that compacts logs on other machines; this process replaces the segments."""
 
     def clean_log(
@@ -72,7 +73,8 @@ class Compaction:
     """The work of `compact`. Each thread has one offset map, created when its first log needs it.
 
     `rehearses` is set for a dry run: its plan predicts the result to the byte, and reads as much as the run,
-    in this process. An `engine` that is not a `CleaningEngine` is not used: threads do not share a map.
+    in this process. With a `CleaningEngine` the plan also asks the workers whether they could do it. Another
+    `engine` is not used: threads do not share a map.
     """
 
     stage = "compacting"
@@ -121,6 +123,7 @@ class Compaction:
         )
         try:
             found = rehearser.rehearse(partition, partition.config)
+            self._foresee(partition, now)
         except StratalogError as error:
             # Old segments are deleted before the cleaning, even if the cleaning fails.
             gone = tuple(each for each in partition.decisions(now) if each.is_deleted)
@@ -140,6 +143,14 @@ class Compaction:
                 records_without_key=found.records_without_key,
             )
         return PartitionWork(name=partition.name, cleaned=cleaned, deleted=found.deleted)
+
+    def _foresee(self, partition: Partition, now: int) -> None:
+        """Raise what the engine would refuse the log for."""
+        found = partition.to_clean(now)
+        if self._engine is None or found is None or not _has_work(found):
+            return
+        segments = partition.view.segments.range(0, found.first_uncleanable)
+        foresee_parts(partition.disk, segments, self._engine)
 
     def _offset_map(self) -> OffsetMap:
         if not hasattr(self._maps, "map"):

@@ -31,6 +31,8 @@ from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.errors import DiskError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
+from stratalog.files.paths import join_path
+from stratalog.log.task_folders import remove_task_folders, task_folders
 from stratalog.operations.looking import check_names
 from stratalog.operations.recover import RecoverOptions, RecoverReport, assess
 
@@ -96,7 +98,39 @@ class Opening:
             check_session(self.disk, self.directories, unclean=self.unclean)
         self._check_checkpoints()
         with ExitStack() as held:
-            yield self._look(held) if dry_run else self._open(held)
+            opened = self._look(held) if dry_run else self._open(held)
+            yield replace(opened, notes=(*opened.notes, *self._end_compactions(opened)))
+
+    def _end_compactions(self, opened: Opened) -> Iterator[str]:
+        """Remove what killed compactions on a cluster left, copies of records; a sentence about each folder.
+
+        A dry run only says so.
+        """
+        if opened.is_failed:
+            return
+        for path in opened.paths:
+            layout = classify(self.disk, path)
+            for name in (*(entry.name for entry in layout.partitions), *layout.waiting, *layout.strays):
+                with suppress(DiskError):  # only this partition fails, and later
+                    for folder, words in self._end_compaction(opened, join_path(path, name)):
+                        yield f"{folder}: a compaction on a cluster that was killed left this folder{words}"
+
+    def _end_compaction(self, opened: Opened, directory: str) -> Iterator[tuple[str, str]]:
+        found = task_folders(self.disk, directory)
+        if opened.session is None:
+            yield from ((folder, ". A run removes it.") for folder in found)
+            return
+        removed = remove_task_folders(self.disk, directory) if found else []
+        for folder in found:
+            is_gone = folder in removed
+            yield (
+                folder,
+                (
+                    ", which was removed."
+                    if is_gone
+                    else ". It cannot be removed, and may hold copies of records: remove it, and run again."
+                ),
+            )
 
     def _check_asked(self) -> None:
         """UsageError for a wrong request, before recovery cuts something that no report would mention."""

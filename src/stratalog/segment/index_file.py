@@ -250,6 +250,14 @@ class IndexFile:
         self.was_used = True
         return entries
 
+    def to_bytes(self) -> bytes:
+        """All entries as the file has them, without zeros after them."""
+        entries = self.entries()
+        raw = np.empty(entries.count, self.ENTRY)
+        for name, column in zip(self.ENTRY.names or (), entries.columns, strict=True):
+            raw[name] = column[: entries.count]
+        return raw.tobytes()
+
     def append_checked(self, rows: NDArray[np.int64]) -> None:
         """Add entries, a row of fields for each, that the index rule has found to be in order."""
         if len(rows) == 1:

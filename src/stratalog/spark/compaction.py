@@ -8,8 +8,11 @@ for each group. A lost executor's rows are read again: the same files give the s
 
 from __future__ import annotations
 
+import math
 import pickle
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -27,6 +30,8 @@ from stratalog.log.cleaning.distributed import (
     rewrite_group,
 )
 from stratalog.log.cleaning.transactions import OpenData, SegmentData
+from stratalog.spark.engine import PACKS_PER_CORE, met_on
+from stratalog.spark.plain_errors import plain_errors
 from stratalog.spark.session import own_python
 from stratalog.version import __version__
 
@@ -39,6 +44,9 @@ if TYPE_CHECKING:
 _ROWS = "low bigint, high bigint, offset bigint, cleaned int, is_version boolean, note binary"
 _NEWEST = "max(CASE WHEN is_version THEN offset END) OVER (PARTITION BY low, high) AS newest"
 
+# A row is about 56 bytes in the aggregation: a part has 3 to 110 MB.
+FEWEST_ROWS, MOST_ROWS = 50_000, 2_000_000
+
 _Value = TypeVar("_Value")
 ToBatches = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
@@ -49,6 +57,7 @@ class SparkParts:
     def __init__(self, engine: SparkEngine) -> None:
         self._engine, self._spark = engine, engine.spark
         self._rows: DataFrame | None = None
+        self._rows_count = 0
 
     def read_keys(self, plan: CleaningPlan) -> list[SegmentData]:
         from pyspark import StorageLevel
@@ -60,12 +69,17 @@ class SparkParts:
             rows = numbers.mapInArrow(_key_reader(plan, packs), _ROWS)
         self._rows = rows.persist(StorageLevel.DISK_ONLY)
         notes = self._rows.where("note IS NOT NULL").select("note").collect()
-        found: dict[int, SegmentData | StratalogError] = dict(pickle.loads(row.note) for row in notes)
+        found, self._rows_count = {}, 0
+        for host, number, count, value in (pickle.loads(row.note) for row in notes):
+            found[number] = met_on(host, value)
+            self._rows_count += count
         return [_raised(found[number]) for number in range(plan.segments_count)]
 
     def rewrite(self, plan: CleaningPlan, before: Sequence[OpenData]) -> list[RewrittenGroup]:
         assert self._rows is not None
-        keys = self._rows.where("note IS NULL").selectExpr("cleaned", "offset", _NEWEST)
+        parts = key_parts(self._rows_count, self._engine.cores)
+        rows = self._rows.where("note IS NULL").repartition(parts, "low", "high")
+        keys = rows.selectExpr("cleaned", "offset", _NEWEST)
         replaced = keys.where("offset < newest").select("cleaned", "offset")
         count = len(plan.groups)
         # A group without replaced records is rewritten too: tombstones may have reached their horizon.
@@ -73,9 +87,10 @@ class SparkParts:
         by_group = every.unionAll(replaced).repartitionById(count, "cleaned")
         with own_python(self._engine.context):
             frame = by_group.mapInArrow(_rewriter(plan, before), "outcome binary")
-        found: dict[int, RewrittenGroup | StratalogError] = dict(
-            pickle.loads(row.outcome) for row in frame.collect()
-        )
+        outcomes = [pickle.loads(row.outcome) for row in frame.collect()]
+        found: dict[int, RewrittenGroup | StratalogError] = {
+            number: met_on(host, value) for host, number, value in outcomes
+        }
         return [_raised(found[number]) for number in range(count)]
 
     def prove(self, _plan: CleaningPlan, groups: Sequence[RewrittenGroup]) -> None:
@@ -84,14 +99,25 @@ class SparkParts:
 
     def close(self) -> None:
         if self._rows is not None:
-            self._rows.unpersist()
+            with suppress(StratalogError), plain_errors():  # Spark may be gone, and the rows with it
+                self._rows.unpersist()
             self._rows = None
+
+
+def key_parts(rows_count: int, cores: int) -> int:
+    """In how many parts the rows of all keys are aggregated.
+
+    As many as keep all cores busy, unless the parts become so small that they cost more to start than to
+    run; and so many that no part is larger than a core sorts in memory.
+    """
+    busy = min(cores * PACKS_PER_CORE, math.ceil(rows_count / FEWEST_ROWS))
+    return max(1, busy, math.ceil(rows_count / MOST_ROWS))
 
 
 def _key_reader(plan: CleaningPlan, packs: Sequence[Sequence[int]]) -> ToBatches:
     """The function of a worker: from numbers of packs of segments to the rows of their records.
 
-    The last row of each segment has a note: the number of the segment, and its transactions or its error.
+    The last row of each segment has a note: host, number of the segment, its rows, its transactions or error.
     """
     planned_by = __version__
 
@@ -125,6 +151,7 @@ def _rows_of(disk: DiskReader, plan: CleaningPlan, number: int) -> Iterator[pa.R
         ]
     )
     group = plan.group_of(number)
+    rows_count = 0
     keys = read_keys(disk, plan, number)
     note: SegmentData | StratalogError
     while True:
@@ -137,11 +164,12 @@ def _rows_of(disk: DiskReader, plan: CleaningPlan, number: int) -> Iterator[pa.R
             note = error
             break
         count = len(some.offsets)
+        rows_count += count
         hashes = np.ascontiguousarray(some.hashes.T).view(np.int64)
         columns = [hashes[0], hashes[1], some.offsets, np.full(count, group, np.int32), some.is_version]
         arrays = [*map(pyarrow.array, columns), pyarrow.nulls(count, pyarrow.binary())]
         yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
-    last = [None, None, None, group, None, pickle.dumps((number, note))]
+    last = [None, None, None, group, None, pickle.dumps((socket.gethostname(), number, rows_count, note))]
     yield pyarrow.RecordBatch.from_pylist([dict(zip(schema.names, last, strict=True))], schema=schema)
 
 
@@ -170,7 +198,7 @@ def _rewriter(plan: CleaningPlan, before: Sequence[OpenData]) -> ToBatches:
                 outcome: object = rewrite_group(disk, plan, number, before[number], replaced)
             except StratalogError as error:
                 outcome = error
-            outcomes.append(pickle.dumps((number, outcome)))
+            outcomes.append(pickle.dumps((socket.gethostname(), number, outcome)))
         disk.close()
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array(outcomes, pyarrow.binary())], names=["outcome"])
 

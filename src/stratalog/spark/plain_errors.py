@@ -22,7 +22,7 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turns Spark's exceptions in the block into our errors; an invalid query becomes a UsageError."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import AnalysisException, PySparkException
     from pyspark.logger import PySparkLogger
 
@@ -36,6 +36,8 @@ def plain_errors() -> Iterator[None]:
         raise in_words(str(error), is_usage=isinstance(error, AnalysisException)) from error
     except Py4JJavaError as error:
         raise in_words(str(error.java_exception), is_usage=False) from error
+    except (Py4JError, ConnectionError) as error:  # the JVM of the driver is gone
+        raise StratalogError(f"the connection to Spark is lost: {error}") from error
     finally:
         for logger, was in zip(loggers, before, strict=True):
             logger.disabled = was

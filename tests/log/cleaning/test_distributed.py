@@ -10,19 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import CorruptRecordError, DiskError, OtherFileError, UsageError
+from stratalog.errors import (
+    AccessDeniedError,
+    CorruptRecordError,
+    FileOwnerError,
+    OtherFileError,
+    UsageError,
+    WorkerError,
+)
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path as AnyPath
+from stratalog.files.reading import DiskReader
+from stratalog.files.stamps import FileStamp
 from stratalog.log.cleaning import CleanResult
 from stratalog.log.cleaning.distributed import (
-    FOLDER_PREFIX,
     CleaningPlan,
     PartsRunner,
     RewrittenGroup,
+    check_access,
     clean_in_parts,
 )
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.transactions import OpenData, SegmentData
+from stratalog.log.task_folders import FOLDER_PREFIX
 from tests import profile
 from tests.kafka.cleaning import T0, DirtyHistory, OurCleaner
 from tests.log.cleaning.dirty import records_of
@@ -205,7 +215,24 @@ class Rotten(PartsHere):
         return done
 
 
-@pytest.mark.parametrize(("runner", "error"), [(KilledBeforeTheProof, Killed), (Rotten, DiskError)])
+class RottenIndexes(PartsHere):
+    """The storage returns other bytes of an index than those that were written."""
+
+    def rewrite(self, plan: CleaningPlan, before: Sequence[OpenData]) -> list[RewrittenGroup]:
+        done = super().rewrite(plan, before)
+        for stamp in [
+            stamp for group in done for stamp in group.files if stamp.size and ".log" not in stamp.path
+        ]:
+            path = Path(stamp.path)
+            path.write_bytes(bytes(reversed(path.read_bytes())))
+            os.utime(path, ns=(stamp.mtime_ms * 1_000_000, stamp.mtime_ms * 1_000_000))
+        return done
+
+
+@pytest.mark.parametrize(
+    ("runner", "error"),
+    [(KilledBeforeTheProof, Killed), (Rotten, WorkerError), (RottenIndexes, WorkerError)],
+)
 def test_nothing_is_replaced_before_everything_is_proven(
     log: tuple[Path, DirtyHistory], runner: type[PartsHere], error: type[BaseException]
 ) -> None:
@@ -280,3 +307,19 @@ def test_more_keys_than_a_map_holds_take_one_round(log: tuple[Path, DirtyHistory
     assert done.end_offset == first_dirty
     kept = [[(each.offset, each.key, each.value) for each in records_of(side.log)] for side in (small, parts)]
     assert kept[0] == kept[1]
+
+
+def test_a_worker_of_another_user_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t-0" / "0.log"
+    file.parent.mkdir()
+    file.write_bytes(b"x")
+    stamp = FileStamp.of(Disk(), str(file))
+    check_access(Disk(), stamp)
+
+    monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 7)
+    with pytest.raises(FileOwnerError):
+        check_access(Disk(), stamp)
+
+    monkeypatch.setattr(DiskReader, "may_create_in", lambda *_: False)
+    with pytest.raises(AccessDeniedError, match="may not create files here"):
+        check_access(Disk(), stamp)

@@ -43,6 +43,7 @@ from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.task_folders import remove_task_folders
 
 
 class DirectoryRecovery:
@@ -211,6 +212,10 @@ class DirectoryRecovery:
         self._checkpoints.write_closed([*self._marks(ends, is_tiered)], are_all=True)
         for files in self._lone:
             files.hand_over()
+        if self.state.has_note:  # of a session that was killed, perhaps during a compaction on a cluster
+            for entry in self.layout.partitions:
+                with suppress(DiskError):  # a broker ignores what is left
+                    remove_task_folders(self._disk, self.path_of(entry))
 
     def end(self, content: CleanShutdown) -> None:
         """Write the clean-shutdown file, or in a dry run only remember what it would say."""

@@ -11,9 +11,9 @@ Theory of operation. The log has groups of segments, as in `clean.py`; each grou
 4. Another task reads each new file back and checks it.
 5. This process moves the files into the log's directory and swaps them for the old ones, group by group.
 
-Until the last step nothing of the log is changed. There is no bound on the number of keys, so one round
-cleans all of the dirty part. A broker ignores folders in a partition's directory; the next run removes those
-of a run that was killed.
+Until the last step nothing of the log is changed, so an error of a task is an error of this log alone. There
+is no bound on the number of keys, so one round cleans all of the dirty part. The folders of a run that was
+killed: task_folders.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -32,11 +31,12 @@ from numpy.typing import NDArray
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
-from stratalog.errors import DiskError, UsageError
+from stratalog.engine.engine import Engine, results_in_order
+from stratalog.errors import DiskError, FileOwnerError, UsageError, WorkerError
 from stratalog.files.disk import Disk, changing
-from stratalog.files.entries import EntryKind
-from stratalog.files.names import FileState
-from stratalog.files.paths import join_path, last_name
+from stratalog.files.names import FileKind, FileState
+from stratalog.files.ownership import who_cannot_give
+from stratalog.files.paths import join_path, last_name, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.files.stamps import FileStamp
 from stratalog.limits import INT64_MAX
@@ -61,6 +61,7 @@ from stratalog.log.cleaning.transactions import (
     SegmentData,
 )
 from stratalog.log.segments import SegmentReaders
+from stratalog.log.task_folders import FOLDER_PREFIX, remove_task_folders
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.kernels.memory import Bytes
@@ -70,8 +71,6 @@ from stratalog.segment.scan import ScanStop, scan_segment
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import FILES, SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
-
-FOLDER_PREFIX = "stratalog-compacting-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,13 +131,13 @@ class RecordKeys(NamedTuple):
 
 
 class RewrittenGroup(NamedTuple):
-    """The new segment of a group: its files, and the SHA-256 of the batches that were written."""
+    """The new segment of a group: its files, the .log first, and the SHA-256 of what was written to each."""
 
     number: int
     segment: CleanedSegment
     stats: CleanerStats
     files: tuple[FileStamp, ...]
-    sha256: str
+    sha256: tuple[str, ...]
 
 
 class PartsRunner(Protocol):
@@ -168,7 +167,8 @@ def clean_in_parts(
     """Compact the log once, to the end of its dirty part; the same files as those of `clean_log`.
 
     Nothing is replaced until all new files are checked. `on_read` is called with the bytes read. UsageError
-    if there is not enough room for the new segments.
+    if there is not enough room for the new segments, WorkerError if a disk fails a task: other logs can
+    still be compacted. DiskError if the disk fails this process.
     """
     if log.first_dirty_offset >= log.first_uncleanable_offset:
         return CleanResult(end_offset=log.first_dirty_offset, groups=())
@@ -176,25 +176,60 @@ def clean_in_parts(
     segments = log.segments.range(0, log.first_uncleanable_offset)
     groups = groups_of(log, segments)
     plan = _plan(log, groups, now_ms)
-    _remove_folders(disk, plan.directory)
+    remove_task_folders(disk, plan.directory)
     _check_room(disk, plan.directory, sum(segment.size for segment in segments))
     disk.make_directory(plan.folder)
     try:
-        data = runner.read_keys(plan)
-        on_read(sum(segment.size for segment in log.segments.range(*_dirty(log))))
-        done = runner.rewrite(plan, open_before(plan, data))
-        on_read(sum(segment.size for segment in segments))
-        runner.prove(plan, done)
+        done = _rewritten(log, plan, runner, on_read)
         for rewritten, group in zip(done, groups, strict=True):
             replace_segments(_adopted(disk, plan, rewritten, log.clock), group)
     finally:
-        _remove_folders(disk, plan.directory)
+        remove_task_folders(disk, plan.directory)
     return CleanResult(
         end_offset=log.first_uncleanable_offset,
         groups=tuple(tuple(segment.base_offset for segment in group) for group in groups),
         cleaned=tuple(rewritten.segment for rewritten in done),
         stats=_sum([rewritten.stats for rewritten in done]),
     )
+
+
+def _rewritten(
+    log: DirtyLog, plan: CleaningPlan, runner: PartsRunner, on_read: Callable[[int], object]
+) -> Sequence[RewrittenGroup]:
+    """The new segments, checked. An error leaves the log as it is."""
+    try:
+        data = runner.read_keys(plan)
+        on_read(sum(segment.size for segment in log.segments.range(*_dirty(log))))
+        done = runner.rewrite(plan, open_before(plan, data))
+        on_read(sum(segment.size for segment in log.segments.range(0, log.first_uncleanable_offset)))
+        runner.prove(plan, done)
+    except DiskError as error:
+        raise WorkerError(f"{error} A task of the cluster met this, and the log is unchanged.") from error
+    return done
+
+
+def foresee_parts(disk: DiskReader, segments: Sequence[SegmentReader], engine: Engine) -> None:
+    """Raise what `clean_in_parts` would raise before it reads a record; changes nothing.
+
+    UsageError if there is not enough room. A task for each segment asks its worker whether it sees this file
+    and may write beside it.
+    """
+    _check_room(disk, segments[0].directory, sum(segment.size for segment in segments))
+    stamps = [FileStamp.of(disk, segment.log_path) for segment in segments]
+    results_in_order(engine.run(check_access, stamps, paths=[segment.directory for segment in segments]))
+
+
+def check_access(disk: DiskReader, stamp: FileStamp) -> None:
+    """OtherFileError if this machine sees another file, DiskError or FileOwnerError if this user may not
+    write files beside it that have its owner."""
+    stamp.check(disk)
+    directory = parent_path(stamp.path)
+    if not disk.may_create_in(directory):
+        raise DiskError(directory, "the user of this worker may not create files here.", errno.EACCES)
+    status = disk.status(directory)
+    user = None if status is None else who_cannot_give(status.user, status.mode)
+    if status is not None and user is not None:
+        raise FileOwnerError(directory, status.user, user)
 
 
 def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[RecordKeys, None, SegmentData]:
@@ -264,26 +299,43 @@ def rewrite_group(
     facts = cleaning.clean_group(group, lambda cleaned, _: new.append(cleaned))
     for index in plan.groups[number]:
         plan.stamps[index].check(disk)
-    paths = [new[0].reader.path_of(kind) for kind in FILES]
+    reader = new[0].reader
+    written = {FileKind.LOG: digest.hexdigest()} | {
+        kind: hashlib.sha256(index.to_bytes()).hexdigest()
+        for kind, index in (
+            (FileKind.OFFSET_INDEX, reader.offset_index),
+            (FileKind.TIME_INDEX, reader.time_index),
+            (FileKind.TXN_INDEX, reader.txn_index),
+        )
+    }
+    paths = {kind: reader.path_of(kind) for kind in FILES}
     new[0].close_handlers()
-    files = tuple(FileStamp.of(disk, path) for path in paths if disk.exists(path))
-    return RewrittenGroup(number, facts, stats, files, digest.hexdigest())
+    kinds = [kind for kind in FILES if disk.exists(paths[kind])]
+    files = tuple(FileStamp.of(disk, paths[kind]) for kind in kinds)
+    return RewrittenGroup(number, facts, stats, files, tuple(written[kind] for kind in kinds))
 
 
 def prove_group(disk: DiskReader, done: RewrittenGroup) -> None:
-    """DiskError unless the files are as they were written, and every byte of the log is in a good batch."""
+    """DiskError unless log and indexes are as they were written, and every byte of the log is in a good
+    batch."""
     for stamp in done.files:
         stamp.check(disk)
+    for stamp, sha256 in zip(done.files, done.sha256, strict=True):
+        if sha256_of(FileOfBatches(disk, stamp.path, stamp.size)) != sha256:
+            raise _other_bytes(stamp.path)
     log = done.files[0]
-    found = sha256_of(FileOfBatches(disk, log.path, log.size))
     scan = scan_segment(disk, log.path, done.segment.base_offset)
-    if found != done.sha256 or scan.stop is not ScanStop.END or scan.valid_size != done.segment.size:
-        raise DiskError(
-            log.path,
-            "a compaction wrote this file, and reads other bytes from it. The log is unchanged. Check the "
-            "disk and the memory of the machine that wrote it, then run again.",
-            errno.EIO,
-        )
+    if scan.stop is not ScanStop.END or scan.valid_size != done.segment.size:
+        raise _other_bytes(log.path)
+
+
+def _other_bytes(path: str) -> DiskError:
+    return DiskError(
+        path,
+        "a compaction wrote this file, and reads other bytes from it. Check the disk and the memory of the "
+        "machine that wrote it, then run again.",
+        errno.EIO,
+    )
 
 
 def _check_room(disk: DiskReader, directory: str, size: int) -> None:
@@ -330,28 +382,6 @@ def _adopted(disk: Disk, plan: CleaningPlan, done: RewrittenGroup, clock: Clock 
     for stamp in done.files:
         disk.rename(stamp.path, join_path(plan.directory, last_name(stamp.path)))
     return LogSegment.open(disk, plan.directory, base, plan.config, clock, suffix=suffix)
-
-
-def _remove_folders(disk: Disk, directory: str) -> None:
-    """Remove the folders that tasks wrote, in this run or in one that was killed.
-
-    A task that nobody waits for any more may still write: its folder is left to the next run.
-    """
-    for entry in disk.list_directory(directory):
-        is_folder = entry.kind is EntryKind.DIRECTORY and not entry.is_symlink
-        if is_folder and entry.name.startswith(FOLDER_PREFIX):
-            with suppress(DiskError):
-                _remove(disk, join_path(directory, entry.name))
-
-
-def _remove(disk: Disk, directory: str) -> None:
-    for entry in disk.list_directory(directory):
-        path = join_path(directory, entry.name)
-        if entry.kind is EntryKind.DIRECTORY and not entry.is_symlink:
-            _remove(disk, path)
-        else:
-            disk.delete(path)
-    disk.remove_directory(directory)
 
 
 def _sum(found: Sequence[CleanerStats]) -> CleanerStats:

@@ -15,10 +15,11 @@ from stratalog.files.names import (
     TopicPartition,
     parse_segment_file,
 )
-from stratalog.files.paths import join_path
+from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase import FileOfBatches, find_records
 from stratalog.log.cleaning.erase_selection import Matcher
+from stratalog.log.task_folders import task_folders
 
 _SMALL_FILES = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
@@ -52,8 +53,14 @@ def check_staged(disk: DiskReader, directory: str, key: TopicPartition, matcher:
 
 
 def unknown_files(disk: DiskReader, directory: str) -> Iterator[str]:
-    """The files in a partition's directory that a broker does not know, such as a copy made by hand."""
+    """The files in a partition's directory that a broker does not know, such as a copy made by hand.
+
+    Those of killed compactions on a cluster are not among them: a run removes them before it searches.
+    """
+    ours = {last_name(folder) for folder in task_folders(disk, directory)}
     for entry in disk.list_directory(directory):
+        if entry.name in ours:
+            continue
         if entry.kind is EntryKind.FILE and (
             not entry.size
             or entry.name.removesuffix(TEMPORARY_SUFFIX) in _SMALL_FILES

@@ -136,7 +136,7 @@ class Erasure:
                 each.erase(session, directory, progress)
                 for each, directory in zip(looking, opened.directories, strict=True)
             ]
-        notes = [note for each in looking for note in each.notes]
+        notes = [*opened.notes, *(note for each in looking for note in each.notes)]
         if others := self._not_named(paths):
             notes.append(
                 "These directories of the broker's log.dirs were not named and not searched: "
