@@ -4,11 +4,15 @@
 thread count; we recover the same directory, including fsyncs, checkpoints and the clean-shutdown file. Each
 byte must be read and checksummed once, so the least possible cost is one `preadv` into a warm buffer plus one
 crc32c call per chunk: `scan_vs_read_crc`. With a cold cache the disk is the limit: `cold_vs_read`.
+
+`no_indexes` recovers 4,000 segments of which only the .log files are left, as after a restore of those alone:
+12,000 files must be written and synced. Its rival is an earlier commit, which wrote them one by one.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -20,6 +24,7 @@ from pathlib import Path
 import crc32c as package
 import numpy as np
 
+from benchmarks.earlier import EarlierCommit
 from benchmarks.log_directory import LoadedDirectory, segments
 from benchmarks.rounds import Rounds
 from stratalog.buffers import aligned_buffer
@@ -33,6 +38,16 @@ THREADS = 2
 READ_SIZE = 4 << 20
 ALLOWED_MEMORY = 400e6
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+BARE_PARTITIONS, BARE_SEGMENTS, BARE_SIZE = 40, 100, 64 << 10
+RECOVER = """
+import sys, time
+from stratalog.directory.recovery.choices import RecoveryChoices
+from stratalog.directory.recovery.recover import recover_directories
+for path in sys.argv[1:]:
+    began = time.perf_counter()
+    assert not recover_directories([path], options=RecoveryChoices()).is_failed
+print(time.perf_counter() - began)
+"""
 
 
 def recover(directory: LoadedDirectory) -> float:
@@ -152,9 +167,53 @@ def compare_with_kafka(
     return directory
 
 
+class BareDirectory:
+    """A log directory of .log files alone."""
+
+    def __init__(self, path: Path, partitions: int, segments_count: int) -> None:
+        self.path = path
+        self._names: set[str] = set()
+        files = [(f"{base:020d}.log", data) for base, data in segments(1200, segments_count, BARE_SIZE)]
+        for number in range(partitions):
+            folder = path / f"bare-{number}"
+            folder.mkdir(parents=True)
+            for name, data in files:
+                (folder / name).write_bytes(data.data)
+                self._names.add(name)
+
+    def strip(self) -> None:
+        """Remove everything else again, and wait for the device."""
+        for path in [*self.path.iterdir(), *self.path.glob("bare-*/*")]:
+            if path.is_file() and path.name not in self._names:
+                path.unlink()
+        os.sync()
+
+    def recover(self) -> float:
+        self.strip()
+        began = time.perf_counter()
+        assert not recover_directories([str(self.path)], options=RecoveryChoices()).is_failed
+        return time.perf_counter() - began
+
+
+def recover_without_indexes(rounds: Rounds, work: Path) -> None:
+    earlier = EarlierCommit(work)
+    small = BareDirectory(work / "small", 1, 1)  # a first recovery loads the kernels, for both sides
+    bare = BareDirectory(work / "bare", max(2, int(BARE_PARTITIONS * rounds.scale)), BARE_SEGMENTS)
+
+    def rival() -> float:
+        bare.strip()
+        small.strip()
+        return float(earlier.run(RECOVER, str(small.path), str(bare.path)))
+
+    small.recover()
+    rounds.compare_times("no_indexes", ours=bare.recover, rival=rival, floor=3, unit="s", rounds=3)
+    shutil.rmtree(bare.path)
+
+
 def main() -> None:
     rounds = Rounds(__doc__ or "")
     work = Path(tempfile.mkdtemp(prefix="stratalog-load-"))
+    recover_without_indexes(rounds, work)
     small = compare_with_kafka(rounds, work, "load_300", 280, 20, turns=2)
     small.remove()
     directory = compare_with_kafka(rounds, work, "load_16k", 16 << 10, 3, turns=5)

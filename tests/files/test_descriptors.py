@@ -120,6 +120,20 @@ def test_forgetting_a_directory_forgets_what_is_below_it(tmp_path: Path) -> None
     cache.close()
 
 
+def test_forgetting_a_file_leaves_what_is_below_its_name(tmp_path: Path) -> None:
+    cache = DescriptorCache()
+    (tmp_path / "a").mkdir()
+    for name in ("a/file", "file"):
+        (tmp_path / name).write_bytes(b"x")
+        cache.use(str(tmp_path / name)).__exit__(None, None, None)
+
+    cache.forget_file(str(tmp_path / "a"))
+    assert cache.open_count == 2
+    cache.forget_file(str(tmp_path / "file"))
+    assert cache.open_count == 1
+    cache.close()
+
+
 def test_a_missing_file_is_refused_by_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         DescriptorCache().use(str(tmp_path / "gone"))

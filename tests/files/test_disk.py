@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +145,62 @@ def test_a_temporary_file_left_by_a_crash_does_not_stop_the_next_replacement(tmp
 
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
     assert (tmp_path / "checkpoint").read_bytes() == b"whole"
+
+
+def test_several_files_are_replaced_as_if_one_by_one(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in "ab"]
+    wanted = {}
+    for folder in folders:
+        folder.mkdir()
+        (folder / "0").write_bytes(b"old")
+        (folder / "1.tmp").write_bytes(b"half of someth")
+        wanted |= {folder / str(number): b"new %d" % number for number in range(70)}
+
+    disk.replace_all([*wanted.items()])
+
+    assert {path: path.read_bytes() for folder in folders for path in folder.iterdir()} == wanted
+    disk.replace_all([])
+    disk.replace_all([(folders[0] / "0", b"alone")])
+    assert (folders[0] / "0").read_bytes() == b"alone"
+
+
+def test_if_one_of_several_files_cannot_be_written_none_is_replaced(tmp_path: Path) -> None:
+    paths = [tmp_path / str(number) for number in range(5)]
+    with pytest.raises(DiskError, match="missing/file"):
+        disk.replace_all([(path, b"new") for path in [*paths, tmp_path / "missing" / "file"]])
+
+    assert {path.suffix for path in tmp_path.iterdir()} == {".tmp"}
+
+
+def test_work_that_waits_is_done_at_the_same_time_and_its_results_are_in_order() -> None:
+    meeting = threading.Barrier(8)
+
+    def work(number: int) -> int:
+        meeting.wait(10)  # all eight are at work
+        return number * number
+
+    assert disk.together(work, range(8)) == [number * number for number in range(8)]
+
+
+def test_the_error_of_work_that_waits_is_raised_when_the_rest_is_done() -> None:
+    done = []
+
+    def work(number: int) -> None:
+        if number == 3:
+            raise DiskError("file", "refused", 5)
+        done.append(number)
+
+    with pytest.raises(DiskError, match="refused"):
+        disk.together(work, range(100))
+    assert sorted(done) == [number for number in range(100) if number != 3]
+
+
+def test_files_and_directories_are_synced_together(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"")
+
+    disk.sync_all([tmp_path / "there"] * 5, [tmp_path])
+    with pytest.raises(DiskError, match="gone"):
+        disk.sync_all([tmp_path / "there", tmp_path / "gone", tmp_path / "there"])
 
 
 def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ from stratalog.segment.segment_reader import SegmentReader
 CHANGES = {"append", "create", "delete", "make_directory", "remove_directory", "rename", "replace"}
 
 
-CHANGES |= {"set_modified", "sync", "sync_directory", "truncate", "write_at"}
+CHANGES |= {"replace_all", "set_modified", "sync", "sync_all", "sync_directory", "together", "truncate"}
+
+
+CHANGES |= {"write_at"}
 
 
 def public(kind: type) -> set[str]:

@@ -169,6 +169,25 @@ def test_a_replacement_is_whole_or_has_not_happened_whenever_the_power_goes() ->
     assert found(counted) == {((A, new),)}
 
 
+def test_each_of_several_replacements_is_whole_or_has_not_happened_whenever_the_power_goes() -> None:
+    old, new = b"old" * 500, b"new" * 700
+    paths = [A, "/logs/b", "/logs/c"]
+    counted = made(dict.fromkeys(paths, old))
+    counted.replace_all([(path, new) for path in paths])
+    seen = set()
+    for step in range(1, counted.steps + 1):
+        disk = made(dict.fromkeys(paths, old))
+        disk.crash_at(step)
+        with pytest.raises(PowerCut):
+            disk.replace_all([(path, new) for path in paths])
+        seen |= {tuple(after.contents()[path] for path in paths) for after in disk.crash()}
+
+    assert counted.steps == 3 * 5 + 1, "one sync of the directory for all"
+    assert {content for contents in seen for content in contents} == {old, new}
+    assert {(new, old, old), (new, new, old), (old, new, new), (new, new, new)} <= seen
+    assert found(counted) == {tuple((path, new) for path in paths)}
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 def test_a_replacement_is_whole_or_has_not_happened_whichever_step_fails(number: int) -> None:
     for step in range(1, 7):

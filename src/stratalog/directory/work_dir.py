@@ -19,7 +19,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.errors import DiskError
@@ -62,6 +62,10 @@ class WorkDirDisk(Disk):
             self._write_over(name)
         else:
             self._forget(name)
+
+    def replace_all(self, files: Sequence[tuple[Path, Data]]) -> None:
+        for path, data in files:
+            self.replace(path, data)
 
     def delete(self, path: Path) -> bool:
         waited = self._forget(absolute_path(path))

@@ -100,6 +100,13 @@ class DescriptorCache:
             for name in [name for name in self._files if name == path or name.startswith(below)]:
                 self._drop(name)
 
+    def forget_file(self, path: str) -> None:
+        """Drop the path of a file; unlike `forget`, it does not look for files below it."""
+        with self._lock:
+            self._forgotten_count += 1
+            if path in self._files:
+                self._drop(path)
+
     def close(self) -> None:
         """Close every file that is not in use; the others are closed when their users are done."""
         with self._lock:

@@ -8,6 +8,7 @@ unchanged. Only the changes that a recovery plan makes are supported: no appends
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from stratalog.files.disk import Disk
@@ -51,6 +52,10 @@ class PlannedDisk(Disk):
         place = join_path(self._spool, str(self._count))
         Disk().replace(place, data)  # not super(): its rename would only be recorded
         self._note(path, _Source(place))
+
+    def replace_all(self, files: Sequence[tuple[Path, Data]]) -> None:
+        for path, data in files:
+            self.replace(path, data)
 
     def rename(self, source: Path, target: Path) -> None:
         self._note(target, self._source(source))

@@ -22,7 +22,7 @@ import errno
 import os
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, product
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ from stratalog.files.simulated_files import Change, SimulatedFile, Survival, nor
 
 if TYPE_CHECKING:
     from stratalog.errors import DiskError
-    from stratalog.files.disk import Data, Target
+    from stratalog.files.disk import Data, R, T, Target
 
 
 class PowerCut(BaseException):
@@ -280,13 +280,18 @@ class SimulatedDisk(Disk):
         return True
 
     def replace(self, path: Path, data: Data) -> None:
-        temporary = os.fspath(path) + TEMPORARY_SUFFIX
-        self.delete(temporary)
-        self.create(temporary)
-        self.write_at(temporary, data, 0)
-        self.sync(temporary)
-        self.rename(temporary, path)
+        self.rename(self._write_temporary(os.fspath(path), data), path)
         self.sync_directory(parent_of(self._path(path)))
+
+    def replace_all(self, files: Sequence[tuple[Path, Data]]) -> None:
+        super().replace_all(files)  # it uses the methods of this class, as `sync_all` does
+
+    def sync_all(self, paths: Iterable[Path], directories: Iterable[Path] = ()) -> None:
+        super().sync_all(paths, directories)
+
+    def together(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
+        """One after the other, so that a test has the same steps every time."""
+        return [work(each) for each in todo]
 
     def make_directory(self, path: Path) -> bool:
         name = self._path(path)
@@ -323,6 +328,14 @@ class SimulatedDisk(Disk):
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _write_temporary(self, name: str, data: Data) -> str:
+        temporary = name + TEMPORARY_SUFFIX
+        self.delete(temporary)
+        self.create(temporary)
+        self.write_at(temporary, data, 0)
+        self.sync(temporary)
+        return temporary
 
     def _path(self, path: Path) -> str:
         if self._is_off:

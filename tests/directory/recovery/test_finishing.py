@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from stratalog.directory.recovery import finishing
+from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
 from stratalog.directory.recovery.result import Outcome
-from stratalog.errors import LogDirLockedError
+from stratalog.errors import DiskError, LogDirLockedError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.recovery.quarantine import Quarantine
@@ -93,3 +98,91 @@ def test_without_quarantine_nothing_is_kept(killed: Path) -> None:
 
     assert [cut.kept_as for part in report.partitions for cut in part.cuts] == [None]
     assert not list(killed.glob("stratalog-*"))
+
+
+class RefusingDisk(Disk):
+    """A disk that does not sync files below one directory; it notes what it was asked for."""
+
+    def __init__(self, bad: Path, *, written: bool) -> None:
+        super().__init__()
+        self._bad = str(bad)
+        self._written = written
+        self.asked: list[str] = []
+
+    def _refuse(self, path: str) -> None:
+        self.asked.append(path)
+        if path.startswith(self._bad):
+            raise DiskError(path, "refused", errno.EIO)
+
+    def sync(self, path: object) -> None:
+        if not self._written:
+            self._refuse(str(path))
+        super().sync(path)  # type: ignore[arg-type]
+
+    def _write_temporary(self, name: str, data: object) -> str:
+        if self._written:
+            self._refuse(name)
+        return super()._write_temporary(name, data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_an_error_fails_the_directory_it_is_in_though_others_are_finished_with_it(
+    tmp_path: Path, written: bool
+) -> None:
+    one, two = (copy_of("killed", tmp_path / name) for name in ("one", "two"))
+    whole = copy_of("killed", tmp_path / "whole")
+    for directory in (one, two, whole):
+        (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+        for path in directory.glob("*-0/*.timeindex"):
+            path.unlink()
+    disk = RefusingDisk(two, written=written)
+
+    report = recover(one, two, disk=disk)
+    recover(whole)
+
+    assert [found.outcome for found in report.directories] == [Outcome.RECOVERED, Outcome.FAILED]
+    assert not (two / ".kafka_cleanshutdown").exists()
+    assert "refused" in (report.directories[1].error or "")
+    names = {path.relative_to(whole) for path in whole.glob("*-0/*")}
+    assert {path.relative_to(one) for path in one.glob("*-0/*")} == names
+    if not written:
+        refused = [path for path in disk.asked if path.startswith(str(two))]
+        assert len(refused) == len(set(refused)), "a second sync would not report the error"
+
+
+def test_partitions_that_wait_are_finished_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether together or one by one: the bytes are the same."""
+    one, all_of_them = (copy_of("killed", tmp_path / name) for name in ("one", "all"))
+    for directory in (one, all_of_them):
+        (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+        for path in directory.glob("*-0/*.*index"):
+            path.unlink()
+    counts: list[int] = []
+    finish = Finisher._finish
+
+    def counted(self: Finisher, works: Sequence[PartitionRecovery]) -> None:
+        counts.append(len(works))
+        finish(self, works)
+
+    monkeypatch.setattr(Finisher, "_finish", counted)
+    with monkeypatch.context() as patched:
+        patched.setattr(finishing, "_TOGETHER_SIZE", 1)
+        recover(one)
+    assert set(counts) == {1}
+    partitions_count = len(counts)
+    counts.clear()
+
+    def slowly(self: Finisher) -> list[PartitionRecovery]:
+        while not self._is_ended:
+            time.sleep(0.01)
+        return take(self)
+
+    take = Finisher._take
+    monkeypatch.setattr(Finisher, "_take", slowly)
+    recover(all_of_them)
+    assert counts == [partitions_count]
+    assert comparable(files_of(one)) == comparable(files_of(all_of_them))
+
+
+def comparable(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: b"" if name.endswith(".snapshot") else data for name, data in files.items()}

@@ -46,11 +46,6 @@ class CountingDisk(Disk):
         self.note_write(len(data))
         super().write_at(path, data, position)
 
-    def replace(self, path: Path, data: Data) -> None:
-        self.note_write(len(data))
-        self._note_sync()  # of the file; that of its directory is counted below
-        super().replace(path, data)
-
     def sync(self, path: Path) -> None:
         self._note_sync()
         super().sync(path)
@@ -58,6 +53,11 @@ class CountingDisk(Disk):
     def sync_directory(self, path: Path) -> None:
         self._note_sync()
         super().sync_directory(path)
+
+    def _write_temporary(self, name: str, data: Data) -> str:
+        self.note_write(len(data))
+        self._note_sync()
+        return super()._write_temporary(name, data)
 
     def scans(self, sizes: dict[str, int]) -> Counter[str]:
         """How often each file was read from start to end."""

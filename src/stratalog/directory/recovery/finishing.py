@@ -1,14 +1,15 @@
 """Plans and applies each partition as soon as its scans are done, in a thread next to the readers.
 
 So readers go on while the device syncs. Only a few scanned partitions wait in memory to be finished: if there
-are too many, the thread that collects the scans waits, and so do the readers.
+are too many, the thread that collects the scans waits, and so do the readers. All that wait are finished
+together, because the device syncs many files in little more time than one: first all their steps up to the
+first file that is written, then these files, and so on.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -16,17 +17,22 @@ from typing import Self
 from stratalog.directory.layout import PartitionEntry
 from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 from stratalog.directory.recovery.result import PartitionReport
-from stratalog.errors import QuarantineFullError, StratalogError
+from stratalog.errors import DiskError, QuarantineFullError, StratalogError
 from stratalog.files.disk import Disk
+from stratalog.files.paths import join_path
 from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import FileRange, Quarantine
-from stratalog.log.recovery.run import apply_plan, plan_scanned, sync_accepted, with_names
-from stratalog.log.recovery.steps import names_in_quarantine, ranges_to_keep
+from stratalog.log.recovery.run import apply_in_rounds, plan_scanned, with_names
+from stratalog.log.recovery.steps import Files, names_in_quarantine, ranges_to_keep
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 
-_WAITING = 4  # partitions
+# So many partitions may wait; more, and more are finished together, as long as their logs are small. A result
+# takes 1/200 of the log's size for the indexes, and a little more for each segment.
+_WAITING = 4
+_TOGETHER_SIZE = 256 << 20
+_SIZE_OF_A_SCAN = 64 << 10
 _TICK_S = 0.05
 _ZEROS = "(only zeros, counted in the manifest)"
 
@@ -43,6 +49,7 @@ class PartitionRecovery:
         self.survey = survey
         self.segments_remaining = len(survey.scans)
         self.is_finished = False
+        self.size = sum(task.size + _SIZE_OF_A_SCAN for task in survey.scans)
         self._results: dict[str, ScanResult] = {}
         self._lock = threading.Lock()
 
@@ -75,20 +82,25 @@ class Finisher:
         self._dry_run = dry_run
         self._on_plan = on_plan
         self._planned: dict[str, list[FileRange]] = {}  # for a dry run: what would be kept, by its place
-        self._waiting: queue.Queue[PartitionRecovery | None] = queue.Queue(_WAITING)
+        self._waiting: list[PartitionRecovery] = []
+        self._is_ended = False
+        self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="stratalog-finish")
 
     def put(self, work: PartitionRecovery, on_wait: Callable[[], object] = lambda: None) -> None:
         """Hand over a partition whose scans are done; while too many wait, this waits and calls `on_wait`."""
-        while True:
-            try:
-                self._waiting.put(work, timeout=_TICK_S)
-                break
-            except queue.Full:
-                on_wait()
+        with self._changed:
+            while self._has_too_many():
+                if not self._changed.wait(_TICK_S):
+                    on_wait()
+            self._waiting.append(work)
+            self._changed.notify()
         if self._failure is not None:
             raise self._failure
+
+    def _has_too_many(self) -> bool:
+        return len(self._waiting) >= _WAITING and sum(work.size for work in self._waiting) > _TOGETHER_SIZE
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -100,41 +112,111 @@ class Finisher:
         if error is not None:
             # An interrupt or a bug: partitions that were not begun are dropped.
             self._failure = self._failure or error
-        self._waiting.put(None)
+        with self._changed:
+            self._is_ended = True
+            self._changed.notify()
         self._thread.join()
         if error is None and self._failure is not None:
             raise self._failure
 
     def _work(self) -> None:
-        while (work := self._waiting.get()) is not None:
-            if self._failure is not None or work.directory.error is not None:
+        while works := self._take():
+            if self._failure is not None:
                 continue
             try:
-                self._finish(work)
-            except StratalogError as error:
-                work.directory.fail(error)
+                self._finish(works)
             except BaseException as error:  # raised again in the caller's thread
                 self._failure = error
 
-    def _finish(self, work: PartitionRecovery) -> None:
+    def _take(self) -> list[PartitionRecovery]:
+        """The partitions to finish together: all that wait, if they are small; none at the end."""
+        with self._changed:
+            while not self._waiting and not self._is_ended:
+                self._changed.wait()
+            count = size = 0
+            while count < len(self._waiting) and size < _TOGETHER_SIZE:
+                size += self._waiting[count].size
+                count += 1
+            works, self._waiting = self._waiting[:count], self._waiting[count:]
+            self._changed.notify()
+        return works
+
+    def _finish(self, works: Sequence[PartitionRecovery]) -> None:
+        """Plan and apply these partitions, round by round; an error fails only its directory."""
+        running = [(work, self._rounds(work)) for work in works]
+        plans: list[tuple[PartitionRecovery, RecoveryPlan]] = []
+        while running:
+            waiting, files = [], []
+            for work, rounds in running:
+                if work.directory.error is not None:
+                    continue
+                try:
+                    files.append((work, next(rounds)))
+                    waiting.append((work, rounds))
+                except StopIteration as end:
+                    plans.append((work, end.value))
+                except StratalogError as error:
+                    work.directory.fail(error)
+            if files:
+                self._replace(files)
+            running = waiting
+        if not self._dry_run:
+            self._sync(plans)
+        for work, plan in plans:
+            if work.directory.error is None:
+                work.directory.partitions[work.entry.name] = _report(work, plan)
+                work.is_finished = True
+
+    def _replace(self, found: Sequence[tuple[PartitionRecovery, Files]]) -> None:
+        try:
+            self._disk.replace_all([file for _, files in found for file in files])
+        except DiskError:
+            # Written again, partition by partition: the others are not to fail with the one that cannot be.
+            for work, files in found:
+                try:
+                    self._disk.replace_all(files)
+                except StratalogError as error:
+                    work.directory.fail(error)
+
+    def _sync(self, plans: Sequence[tuple[PartitionRecovery, RecoveryPlan]]) -> None:
+        """Sync the files that were accepted or cut, and the names; an error is never tried again, because a
+        second sync would not report it.
+        """
+
+        def sync(todo: tuple[PartitionRecovery, Callable[[str], None], str]) -> None:
+            work, action, path = todo
+            if work.directory.error is None:
+                try:
+                    action(path)
+                except StratalogError as error:
+                    work.directory.fail(error)
+
+        disk = self._disk
+        files = [
+            (work, disk.sync, join_path(plan.directory, name))
+            for work, plan in plans
+            for name in plan.accepted
+        ]
+        disk.together(sync, files + [(work, disk.sync_directory, plan.directory) for work, plan in plans])
+
+    def _rounds(self, work: PartitionRecovery) -> Generator[Files, None, RecoveryPlan]:
+        """Plan a partition and apply the plan; yields the files that must be written before it goes on."""
         plan = plan_scanned(self._disk, work.survey, work.take_results())
         # In a directory that was shut down cleanly, not even a torn tail is expected.
         if plan.cuts and (work.directory.state.note.was_clean or not plan.is_only_torn_tail):
             work.directory.note_cut()
         if not self._dry_run:
-            plan = self._apply(work, plan)
-        else:
-            place = self._find_room(work.directory, plan)
-            if work.directory.room is not None:
-                keeps_here = place is not None and self._is_here(plan, place)
-                work.directory.room.take(plan.steps, keeps_here=keeps_here)
-            if place is not None:
-                names = names_in_quarantine(self._disk, plan.directory, plan.steps, place)
-                plan = self._with_places(with_names(plan, names), [place], work.directory.path)
-            if self._on_plan is not None:
-                self._on_plan(plan)
-        work.directory.partitions[work.entry.name] = _report(work, plan)
-        work.is_finished = True
+            return (yield from self._apply(work, plan))
+        place = self._find_room(work.directory, plan)
+        if work.directory.room is not None:
+            keeps_here = place is not None and self._is_here(plan, place)
+            work.directory.room.take(plan.steps, keeps_here=keeps_here)
+        if place is not None:
+            names = names_in_quarantine(self._disk, plan.directory, plan.steps, place)
+            plan = self._with_places(with_names(plan, names), [place], work.directory.path)
+        if self._on_plan is not None:
+            self._on_plan(plan)
+        return plan
 
     def _find_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> Quarantine | None:
         """The quarantine in which a run would keep what this plan cuts off; QuarantineFullError if none has
@@ -164,7 +246,7 @@ class Finisher:
     def _is_here(self, plan: RecoveryPlan, place: Quarantine) -> bool:
         return self._disk.is_same_device(plan.directory, place.directory)
 
-    def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> RecoveryPlan:
+    def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> Generator[Files, None, RecoveryPlan]:
         """Apply the plan; returns it with the places where cuts are kept."""
         directory = work.directory
         quarantines = [*self._quarantines_of(directory)] if plan.cuts else []
@@ -172,7 +254,7 @@ class Finisher:
         while True:
             quarantine = quarantines.pop(0) if quarantines else None
             try:
-                done = apply_plan(
+                done = yield from apply_in_rounds(
                     self._disk, plan, quarantine, full=full, before_change=directory.locks.check
                 )
                 break
@@ -180,7 +262,6 @@ class Finisher:
                 if quarantine is None or not quarantines:
                     raise
                 full.append(quarantine)
-        sync_accepted(self._disk, done)
         if quarantine is None:
             return done
         return self._with_places(done, [quarantine, *full], directory.path)

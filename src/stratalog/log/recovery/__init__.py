@@ -16,6 +16,7 @@ salvage_search        the search for batches after damage
 salvage_transactions  transactions that were open at a gap
 salvaging             reads damaged segments a second time
 sequence              the order in which a broker recovers segments
+small_files           the indexes, snapshots and epochs that are written, and in which order
 stale_tail            valid batches after the log's last batch, which must not stay
 steps                 the steps as values, and the code that does them
 stitch                combines scans to producer state and aborted transactions

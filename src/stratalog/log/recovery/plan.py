@@ -8,29 +8,19 @@ damage is gone, nothing shows any more that they must be removed. Everything tha
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from stratalog.errors import DiskError
 from stratalog.files.entries import NO_FILE
-from stratalog.files.names import (
-    LEADER_EPOCH_CHECKPOINT,
-    FileKind,
-    FileState,
-    TopicPartition,
-    segment_file_name,
-)
-from stratalog.files.paths import join_path
-from stratalog.log.checkpoint_file import format_checkpoint
+from stratalog.files.names import FileKind, FileState, TopicPartition, segment_file_name
 from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, stuck_readers
 from stratalog.log.recovery.findings import damage_that_stays, findings_of
-from stratalog.log.recovery.index_checks import IndexCheck, IndexState
 from stratalog.log.recovery.inventory import FoundSegment
 from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import Salvage, rewrite_steps
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
+from stratalog.log.recovery.small_files import plan_small_files
 from stratalog.log.recovery.steps import (
     CopyRanges,
     Delete,
@@ -40,14 +30,11 @@ from stratalog.log.recovery.steps import (
     Step,
     SyncDirectory,
     Truncate,
-    WriteFile,
 )
 from stratalog.log.recovery.stitch import SnapshotSet
-from stratalog.log.recovery.survey import Survey, snapshot_digest
-from stratalog.log.recovery.task import IndexBytes, ScanResult
+from stratalog.log.recovery.survey import Survey
+from stratalog.log.recovery.task import ScanResult
 from stratalog.segment.scan import ScanStop, SegmentScan
-
-_EMPTY = IndexBytes(0, b"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +117,7 @@ class _Planner:
                 self._cut(state)
         for split in self._splits:
             self._write_split(split)
-        self._write_indexes(sequence)
-        self._write_snapshots(snapshots)
-        self._write_epochs(sequence.epochs, is_cleared=sequence.is_below_start)
+        self._write_small_files(sequence, snapshots)
         # A cut is a gap if the log continues after it.
         gaps = [cut.first_offset for cut in self._cuts if cut.first_offset < sequence.log_end_offset]
         if gaps:
@@ -332,109 +317,17 @@ class _Planner:
             over = log if state is split.states[0] else None
             self._steps += [Rename(file=_made(name), to=live, why=why, over=over), SyncDirectory()]
 
-    def _write_indexes(self, sequence: RecoverySequence) -> None:
+    def _write_small_files(self, sequence: RecoverySequence, snapshots: SnapshotSet) -> None:
         pieces = {
             state.base_offset: scan
             for split in self._splits
             for state, scan in zip(split.states, split.scans, strict=True)
         }
-        for state in sequence.segments:
-            base_offset = state.base_offset
-            if base_offset == sequence.created_base:
-                self._write(base_offset, FileKind.LOG, b"", None, "the log starts again here")
-                self._write_index(base_offset, FileKind.OFFSET_INDEX, None, _EMPTY)
-                self._write_index(base_offset, FileKind.TIME_INDEX, None, _EMPTY)
-            elif base_offset in pieces:
-                scan = pieces[base_offset]
-                index = IndexBytes(len(scan.offset_index), scan.offset_index)
-                time_index = IndexBytes(len(scan.time_index), scan.time_index)
-                self._write_index(base_offset, FileKind.OFFSET_INDEX, None, index)
-                self._write_index(base_offset, FileKind.TIME_INDEX, None, time_index)
-                self._write_txn_index(state, None, None)
-            else:
-                self._mend_indexes(state)
-
-    def _mend_indexes(self, state: SegmentState) -> None:
-        base_offset = state.base_offset
-        files, check = self._files[base_offset], self._survey.checks[base_offset]
-        result = self._results[base_offset]
-        is_recovered = state.aborted is not None
-        index, time_index = (_EMPTY, _EMPTY) if result is None else (result.index, result.time_index)
-        if state.is_emptied:
-            index = time_index = _EMPTY
-        if is_recovered or check.index in (IndexState.MISSING, IndexState.CORRUPT):
-            self._write_index(base_offset, FileKind.OFFSET_INDEX, files.index, index)
-        elif check.index is IndexState.PADDED:
-            padded = IndexBytes(check.index_size, None)
-            self._write_index(base_offset, FileKind.OFFSET_INDEX, files.index, padded)
-        if is_recovered or check.time_index is not IndexState.GOOD:
-            self._write_index(base_offset, FileKind.TIME_INDEX, files.time_index, time_index)
-        if is_recovered and not self._has_unseen_aborts(state, check):
-            self._write_txn_index(state, files.txn_index, self._survey.txn_indexes.get(base_offset))
-
-    def _has_unseen_aborts(self, state: SegmentState, check: IndexCheck) -> bool:
-        """After damage that stays, the index may have aborted transactions that no scan can see."""
-        stop = self._scans.by_base[state.base_offset].stop
-        return state.is_protected and stop is not ScanStop.END and check.txn_index is IndexState.GOOD
-
-    def _write_index(
-        self, base_offset: int, kind: FileKind, fact: FileFact | None, wanted: IndexBytes
-    ) -> None:
-        if wanted.data is None or (fact is not None and not wanted.size):
-            # The file already begins with the right entries.
-            if fact is not None:
-                if fact.size != wanted.size:
-                    why = f"cut to its {wanted.size} bytes of entries"
-                    self._steps.append(Truncate(file=fact, size=wanted.size, why=why))
-                self._accepted.append(segment_file_name(base_offset, kind))
-        else:
-            self._write(base_offset, kind, wanted.data, fact, "rebuilt from the log")
-
-    def _write_txn_index(self, state: SegmentState, fact: FileFact | None, found: bytes | None) -> None:
-        wanted = b"".join(aborted.to_bytes() for aborted in state.aborted or ())
-        if wanted != (found or b""):
-            why = "rebuilt from the log"
-            self._write(state.base_offset, FileKind.TXN_INDEX, wanted, fact, why)
-        elif fact is not None:
-            self._accepted.append(segment_file_name(state.base_offset, FileKind.TXN_INDEX))
-
-    def _write_snapshots(self, snapshots: SnapshotSet) -> None:
-        found, digests = self._survey.inventory.snapshots, self._survey.snapshot_digests
-        kind = FileKind.PRODUCER_SNAPSHOT
-        for offset, data in sorted(snapshots.written.items()):
-            if digests.get(offset) != snapshot_digest(data):
-                self._write(offset, kind, data, found.get(offset), "the producers, rebuilt from the log")
-            else:
-                self._accepted.append(segment_file_name(offset, kind))
-        kept = set(snapshots.offsets)
-        for offset, fact in found.items():
-            if offset not in kept:
-                self._steps.append(Delete(file=fact, why="no segment begins here, and no log ends here"))
-
-    def _write_epochs(self, epochs: EpochStitch, *, is_cleared: bool) -> None:
-        survey, entries = self._survey, epochs.entries
-        fact = survey.inventory.epoch_file
-        if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
-            return
-        lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
-        # If a log never had a leader, the file is empty; if it had one, the file says that there are 0
-        # entries.
-        had_leader = fact is not None or is_cleared or epochs.has_grown
-        data = format_checkpoint(lines) if lines or had_leader else b""
-        self._write_file(LEADER_EPOCH_CHECKPOINT, data, fact, "the leader epochs of the batches in the log")
-
-    def _write(self, offset: int, kind: FileKind, data: bytes, fact: FileFact | None, why: str) -> None:
-        self._write_file(segment_file_name(offset, kind), data, fact, why)
-
-    def _write_file(self, name: str, data: bytes, fact: FileFact | None, why: str) -> None:
-        if name in self._survey.inventory.others:
-            # Kafka fails the whole log in this case. Here it is noticed before the first change.
-            reason = (
-                "recovery must write a file of this name, but it is a directory, a link or a device. Move it "
-                "away."
-            )
-            raise DiskError(join_path(self._survey.directory, name), reason, errno.EISDIR)
-        self._steps.append(WriteFile(name=name, data=data, file=fact, why=why))
+        small = plan_small_files(
+            self._survey, self._results, sequence, snapshots, scans=self._scans.by_base, pieces=pieces
+        )
+        self._steps += small.steps
+        self._accepted += small.accepted
 
     def _is_only_torn_tail(self, sequence: RecoverySequence) -> bool:
         last = sequence.segments[-1].base_offset

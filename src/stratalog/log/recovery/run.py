@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from stratalog.config import LogConfig
@@ -18,18 +17,12 @@ from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvaging import salvage_results
-from stratalog.log.recovery.steps import Keeping, KeepRange, Step, apply_steps
+from stratalog.log.recovery.steps import Files, Keeping, KeepRange, steps_in_rounds, write_rounds
 from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, run_scan
 from stratalog.records.kernels.memory import Bytes
 
 logger = logging.getLogger(__name__)
-
-# Syncing a file that is already on the device still flushes the device: 157 us on ext4. The system merges
-# syncs that run at the same time: 60 us each with 8 threads, but starting threads is not worth it for a few
-# files.
-_SYNCED_AT_ONCE = 8
-_FEW = 32
 
 
 def recover_partition(
@@ -116,21 +109,27 @@ def apply_plan(
     *,
     full: Sequence[Quarantine] = (),
     before_change: Callable[[], object] | None = None,
-    on_step: Callable[[Step], object] | None = None,
 ) -> RecoveryPlan:
     """Do the steps of a plan; returns the plan, with the places where its cuts are kept.
 
     `full` are the quarantines that had too little room in an earlier attempt at this plan.
     """
+    rounds = apply_in_rounds(disk, plan, quarantine, full=full, before_change=before_change)
+    return write_rounds(disk, rounds)
+
+
+def apply_in_rounds(
+    disk: Disk,
+    plan: RecoveryPlan,
+    quarantine: Quarantine | None,
+    *,
+    full: Sequence[Quarantine] = (),
+    before_change: Callable[[], object] | None = None,
+) -> Generator[Files, None, RecoveryPlan]:
+    """As `apply_plan`, but it yields the files that must be written before it continues."""
     disk.release(plan.directory)
-    kept = apply_steps(
-        disk,
-        plan.directory,
-        plan.steps,
-        quarantine,
-        full=full,
-        before_change=before_change,
-        on_step=on_step,
+    kept = yield from steps_in_rounds(
+        disk, plan.directory, plan.steps, quarantine, full=full, before_change=before_change
     )
     disk.release(plan.directory)
     return with_names(plan, [(step, one.file, one.files) for step, one in kept])
@@ -148,12 +147,4 @@ def with_names(plan: RecoveryPlan, kept: Iterable[tuple[Keeping, str, Sequence[s
 
 def sync_accepted(disk: Disk, plan: RecoveryPlan) -> None:
     """Sync the files that were scanned and accepted, or cut; written files are already on the device."""
-    paths = [join_path(plan.directory, name) for name in plan.accepted]
-    if len(paths) <= _FEW:
-        for path in paths:
-            disk.sync(path)
-    else:
-        with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
-            for _ in pool.map(disk.sync, paths):
-                pass
-    disk.sync_directory(plan.directory)
+    disk.sync_all((join_path(plan.directory, name) for name in plan.accepted), [plan.directory])
