@@ -33,6 +33,9 @@ from tests.waiting import PATIENCE_S
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.3"}
 SETTINGS = {"users": COMPACT, "orders": {"retention.ms": -1, "segment.bytes": 2097152}}
 NewBroker = Callable[..., Broker]
+# The first is a warning of every start. A broker tells its controller which directory has which new partition; on a
+# busy machine that request may come before the controller is ready, and is sent again.
+_NO_COMPLAINT = "Performing controller activation|ASSIGN_REPLICAS_TO_DIRS|AssignmentsManager"
 
 
 @pytest.fixture
@@ -102,9 +105,8 @@ def check_start(broker: Broker, logs: Mapping[str, int]) -> None:
         assert broker.log_lines(rf"Skipping recovery of {count} logs from {directory} ")
     assert broker.log_lines(r"Registering a new incarnation of broker 1\..*Generated 0 record")
     assert broker.log_lines("UNCLEAN|using an unclean election|stray") == []
-    # "Performing controller activation" is a warning of every start.
     complaints = broker.log_lines(r"\b(WARN|ERROR|FATAL)\b")
-    assert [line for line in complaints if "Performing controller activation" not in line] == []
+    assert [line for line in complaints if not re.search(_NO_COMPLAINT, line)] == []
     assert not [path for each in broker.log_dirs for path in each.glob("*-stray")]
 
 
