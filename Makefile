@@ -56,10 +56,10 @@ kernels: set-up
 quick-tests: kernels
 	$(IN_MEMORY) STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
 
-# While the kernels are compiled, what needs none of them runs. The unit tests come last, as they share two cores
+# Chromium is installed beside the set-up. While the kernels are compiled, what needs none of them runs. The unit tests come last, as they share two cores
 # evenly: nothing else is left to run alone at the end.
 .PHONY: test
-test: set-up  ## All of it: quick with seeded counts, real Kafka, Spark
+test:  ## All of it: quick with seeded counts, real Kafka, Spark
 	@$(MAKE) $(AT_ONCE) kernels chromium check test-uncompiled test-kafka spark-processes spark-session test-seeded
 
 # For the tests of the page of an audit. Without it they are skipped and say why.

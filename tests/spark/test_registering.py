@@ -106,6 +106,7 @@ def test_in_an_environment_that_is_not_activated_read_finds_the_source(
     assert found["told"] == [0, 50]
 
 
+@pytest.mark.deep  # a Spark of its own; the shared session is found by its name too
 def test_with_pyspark_python_set_the_source_is_found_by_its_name(
     logs: Path, strange_path: str, tmp_path: Path
 ) -> None:
@@ -119,24 +120,25 @@ def test_with_pyspark_python_set_the_source_is_found_by_its_name(
     assert "FutureWarning" not in stderr  # as PySpark has for pandas 3
 
 
-def test_what_is_shipped_as_a_file_is_found(
+def test_what_is_shipped_with_the_application_is_found(
     logs: Path, without_package: Path, package: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "submitted").mkdir()
-    submit: list[str | Path] = [
-        SPARK_HOME / "bin" / "spark-submit",
-        "--master",
-        "local[2]",
-        "--py-files",
-        package,
-    ]
-    python = {"PYSPARK_PYTHON": str(without_package)}
+    submit = [SPARK_HOME / "bin" / "spark-submit", "--master", "local[2]", "--py-files", package]
 
-    submitted, _ = run(submit, logs, tmp_path / "submitted", **python)
-    added, _ = run([without_package], logs, tmp_path, ADD_PY_FILE=str(package), **python)
+    found, _ = run(submit, logs, tmp_path, PYSPARK_PYTHON=str(without_package))
 
-    assert (submitted["read"], submitted["by_name_after_it"], submitted["told"]) == (98, 98, [0, 50])
-    assert (added["read"], added["by_name_after_it"], added["told"]) == (98, 98, [0, 50])
+    assert (found["read"], found["by_name_after_it"], found["told"]) == (98, 98, [0, 50])
+
+
+@pytest.mark.deep  # a Spark of its own, for another way to the same folder of files
+def test_what_a_session_adds_as_a_file_is_found(
+    logs: Path, without_package: Path, package: Path, tmp_path: Path
+) -> None:
+    python = {"PYSPARK_PYTHON": str(without_package), "ADD_PY_FILE": str(package)}
+
+    found, _ = run([without_package], logs, tmp_path, **python)
+
+    assert (found["read"], found["by_name_after_it"], found["told"]) == (98, 98, [0, 50])
 
 
 def test_a_session_is_registered_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

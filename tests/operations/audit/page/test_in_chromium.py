@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from stratalog.operations.audit.audit import audit
 from tests.manager.running import fixture_copy
+from tests.operations.audit.page.chromium import find_chromium
 from tests.operations.audit.page.example import build_example, build_many, example_report
 from tests.operations.audit.page.screenshots import IMAGES, LARGEST, take_pictures
 from tests.operations.audit.planting import ROLLED, flip
-from tests.waiting import PATIENCE_S
 
 USABLE_S = 2.0
 PATIENCE_MS = 120_000  # so long that only a fault reaches it
@@ -276,28 +274,12 @@ def test_five_thousand_segments_are_usable_soon(browser: Browser, tmp_path: Path
     context.close()
 
 
-@pytest.mark.parametrize(("required", "outcome"), [("0", "1 skipped"), ("1", "1 error")])
+@pytest.mark.parametrize(("required", "outcome"), [("0", pytest.skip), ("1", pytest.fail)])
 def test_without_chromium_it_is_skipped_in_words_or_required(
-    tmp_path: Path, required: str, outcome: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: str, outcome: Any
 ) -> None:
-    environment = os.environ | {"STRATALOG_REQUIRE_KAFKA": required, "PATH": str(tmp_path)}
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
-        environment.pop(name, None)
-    test = f"{__file__}::test_it_opens_with_its_verdict_and_asks_for_nothing"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--basetemp={tmp_path / 'run'}",
-        test,
-    ]
+    monkeypatch.setenv("STRATALOG_REQUIRE_KAFKA", required)
+    monkeypatch.setenv("PATH", str(tmp_path))
 
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
-
-    assert outcome in done.stdout
-    assert "there is no chromium on PATH" in done.stdout
+    with pytest.raises(outcome.Exception, match="there is no chromium on PATH"):
+        find_chromium()
