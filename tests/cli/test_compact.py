@@ -134,16 +134,3 @@ def test_a_log_that_cannot_be_read_is_told_and_left_as_it_is(
     assert planted.files("t", ".cleaned") == []
     assert len(planted.files("t", ".log")) == 5
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
-
-
-def test_a_dry_run_needs_no_spark_whatever_master_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Planted(tmp_path, t=SETTINGS) as planted:
-        planted.fill("t", 21, keys=3)
-    before = planted.contents()
-
-    assert run(planted, "--dry-run", "--master", "spark://nowhere:1") == 0
-
-    assert "Compacted logs (planned" in capsys.readouterr().out
-    assert planted.contents() == before

@@ -127,3 +127,12 @@ def test_a_deleted_index_is_empty_when_it_is_used_again(index: OffsetIndex) -> N
     assert index.delete()
     assert not index.delete()
     assert index.lookup(46) == OffsetEntry(BASE, 0)
+
+
+def test_the_entries_in_memory_are_those_of_the_file(index: OffsetIndex) -> None:
+    for number in range(1, 6):
+        index.append(BASE + number, number * 100)
+    index.trim()
+
+    assert index.to_bytes() == Path(index.path).read_bytes()
+    assert len(index.to_bytes()) == 5 * ENTRY_SIZE

@@ -104,6 +104,26 @@ def test_the_parts_are_those_of_the_aggregation(
     assert asked == [40]
 
 
+def test_a_dry_run_asks_the_workers_and_says_what_the_run_does(spark: SparkSession, tmp_path: Path) -> None:
+    with Planted(tmp_path, t=SETTINGS) as planted:
+        planted.fill("t", 43, keys=3)
+    before = planted.contents()
+    asked: list[int] = []
+
+    class Counted(SparkEngine):
+        def run(self, function: Any, tasks: Any, **more: Any) -> Any:  # Any: only handed on
+            asked.append(len(tasks))
+            return super().run(function, tasks, **more)
+
+    planned = compact(planted, planted.data, Counted(spark), dry_run=True)
+
+    assert asked == [8]
+    assert planted.contents() == before
+    assert planned.totals() == compact(planted, planted.data, None, dry_run=True).totals()
+    done = compact(planted, planted.data, SparkEngine(spark))
+    assert [each.cleaned for each in done.partitions] == [each.cleaned for each in planned.partitions]
+
+
 class LostSpark(SparkEngine):
     """The executors fail while they compact the topic b."""
 
@@ -136,10 +156,11 @@ def test_an_error_of_spark_left_the_directory_unclean_and_ended_the_others(
     assert not [path for path in planted.data.glob("*/*") if path.is_dir()]
 
 
-def compact(planted: Planted, root: Path, engine: Engine | None) -> WorkReport:
+def compact(planted: Planted, root: Path, engine: Engine | None, *, dry_run: bool = False) -> WorkReport:
     sources = TopicSources(topic_settings=planted.settings.read_text())
-    work = Compaction(ManagerConfig(), engine=engine)
-    return Maintenance(directories=[str(root)], sources=sources, clock=lambda: NOW).run(work)
+    work = Compaction(ManagerConfig(), engine=engine, rehearses=dry_run)
+    maintenance = Maintenance(directories=[str(root)], sources=sources, clock=lambda: NOW, dry_run=dry_run)
+    return maintenance.run(work)
 
 
 def test_a_directory_is_compacted_as_by_threads_and_a_damaged_log_is_left_as_it_is(

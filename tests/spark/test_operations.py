@@ -33,7 +33,7 @@ def estimate(root: Path, engine: Engine | None, seen: list[Progress], **asked: o
     return request.run(seen.append)
 
 
-@pytest.mark.parametrize(("root", "draws"), [*zip(CLEAN, (5, None), strict=True)])
+@pytest.mark.parametrize(("root", "draws"), [*zip(CLEAN, (5, 5, None), strict=True)])
 def test_an_estimate_is_the_same_on_spark(spark: SparkSession, root: Path, draws: int | None) -> None:
     seen: list[Progress] = []
     asked = {"draws": draws, "prefix": Prefix(size=3), "top": 1000}
