@@ -7,24 +7,22 @@ Importing this package does not import pyspark, numba, pyarrow or numpy: names t
 first use. docs/api.md describes the whole API by example.
 """
 
-import logging
-from typing import TYPE_CHECKING
-
-from stratalog.errors import (
-    CorruptRecordError,
-    LogDirLockedError,
-    NeedsRecoveryError,
-    OffsetOutOfRangeError,
-    StratalogError,
-)
 from stratalog.version import __version__
 
+TYPE_CHECKING = False  # as in `typing`, which would be imported for this alone
 if TYPE_CHECKING:
     from stratalog.config import LogConfig, read_server_properties
     from stratalog.directory.formatting.choices import FormatOptions
     from stratalog.directory.formatting.format import format_directories
     from stratalog.directory.open_log import open_log
     from stratalog.engine.threads import ThreadEngine
+    from stratalog.errors import (
+        CorruptRecordError,
+        LogDirLockedError,
+        NeedsRecoveryError,
+        OffsetOutOfRangeError,
+        StratalogError,
+    )
     from stratalog.files.disk import Disk
     from stratalog.files.names import TopicPartition
     from stratalog.jobs.reading.omissions import Omission, OmissionWarning
@@ -87,17 +85,22 @@ _LAZY = {
     "BatchOptions": "stratalog.records.build",
     "Codec": "stratalog.records.compression",
     "ConsumerRecord": "stratalog.log.api.consumer_records",
+    "CorruptRecordError": "stratalog.errors",
     "Disk": "stratalog.files.disk",
     "FormatOptions": "stratalog.directory.formatting.choices",
     "LogConfig": "stratalog.config",
+    "LogDirLockedError": "stratalog.errors",
     "LogManager": "stratalog.manager.manager",
+    "NeedsRecoveryError": "stratalog.errors",
     "NewRecord": "stratalog.log.new_records",
+    "OffsetOutOfRangeError": "stratalog.errors",
     "Omission": "stratalog.jobs.reading.omissions",
     "OmissionWarning": "stratalog.jobs.reading.omissions",
     "PartitionLog": "stratalog.log.api.partition_log",
     "Record": "stratalog.records.build",
     "RecoverOptions": "stratalog.operations.recover",
     "Scan": "stratalog.scanning.scan",
+    "StratalogError": "stratalog.errors",
     "ThreadEngine": "stratalog.engine.threads",
     "TopicPartition": "stratalog.files.names",
     "audit": "stratalog.operations.audit.audit",
@@ -115,8 +118,6 @@ _LAZY = {
     "recover": "stratalog.operations.recover",
     "scan": "stratalog.scanning.scan",
 }
-
-logging.getLogger("stratalog").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:

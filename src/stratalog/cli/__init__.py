@@ -15,6 +15,7 @@ doctor         `stratalog doctor`
 du             `stratalog du`
 dump           `stratalog dump`
 dumping/       what `dump` prints of each kind of file
+entry          what `stratalog` runs first: `--version` before anything is imported
 erase          `stratalog erase`
 estimate       `stratalog estimate`
 explain        `stratalog explain`

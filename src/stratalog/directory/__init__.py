@@ -34,3 +34,7 @@ written_topics     how many partitions topics have that no cluster knows yet
 
 Not here: the work of a single log (`log/`), and the operations of users (`operations/`).
 """
+
+from stratalog.null_handler import add_null_handler
+
+add_null_handler()

@@ -10,3 +10,7 @@ writing/           a write: stage in tasks, commit on the driver
 
 Not here: pyspark, and work that changes a directory for its own sake (`operations/`).
 """
+
+from stratalog.null_handler import add_null_handler
+
+add_null_handler()

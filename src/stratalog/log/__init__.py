@@ -40,3 +40,7 @@ validation          what a leader checks and sets in a batch
 
 Not here: locks of directories, the clean-shutdown file, more than one log (`directory/`); Spark.
 """
+
+from stratalog.null_handler import add_null_handler
+
+add_null_handler()

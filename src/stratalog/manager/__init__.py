@@ -22,3 +22,7 @@ truncation       truncates logs while their cleaning is paused
 
 Not here: work on stopped directories (`operations/`); locks and clean-shutdown files (`directory/`).
 """
+
+from stratalog.null_handler import add_null_handler
+
+add_null_handler()

@@ -20,3 +20,7 @@ txn_index        .txnindex
 
 Not here: more than one segment, marks, producer state (`log/`).
 """
+
+from stratalog.null_handler import add_null_handler
+
+add_null_handler()

@@ -23,9 +23,12 @@ workers       prepares a worker: checks our version, finds a folder for compiled
 Not here: how a read or a write is planned and done (`jobs/`), which is tested without a JVM.
 """
 
+from stratalog.null_handler import add_null_handler
 from stratalog.spark.engine import SparkEngine
 from stratalog.spark.frames import read
 from stratalog.spark.latest import latest
 from stratalog.spark.registering import register
 
 __all__ = ["SparkEngine", "latest", "read", "register"]
+
+add_null_handler()

@@ -20,8 +20,10 @@ import numba
 from numba.core import config
 from numba.core.registry import cpu_target
 
+from stratalog.null_handler import add_null_handler
 from stratalog.records.kernels.jit import Forms, Kernel, maker_of
 
+add_null_handler()
 logger = logging.getLogger(__name__)
 
 _Copy = Callable[[FunctionType], FunctionType]

@@ -1,0 +1,36 @@
+"""What `stratalog` runs first: it answers `--version` before anything else is imported.
+
+click, logging and the reports take several times as long to import as Python takes to start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from stratalog.version import __version__
+
+
+def main() -> None:
+    """Run the command of `sys.argv` and leave with its exit status."""
+    if sys.argv[1:] == ["--version"] and "_STRATALOG_COMPLETE" not in os.environ and _says_version():
+        sys.exit(0)
+    from stratalog.cli.main import main as run_command
+
+    run_command()
+
+
+def _says_version() -> bool:
+    """Print the version; False if that fails, which `cli/main.py` then explains."""
+    if sys.stdout is None or sys.stderr is None:
+        return False
+    try:
+        sys.stdout.write(f"stratalog {__version__}\n")
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()
