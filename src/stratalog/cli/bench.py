@@ -147,7 +147,7 @@ class _Plan(NamedTuple):
     rounds: int
     cold: bool
     rival: Rival | None
-    is_named: bool  # the rival, by the user: then it must work
+    is_named: bool  # the user named the rival, so it must work
 
 
 def _measure_all(

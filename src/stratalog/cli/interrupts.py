@@ -1,6 +1,6 @@
 """A Ctrl-C that Python drops is raised again.
 
-KeyboardInterrupt comes wherever the interpreter is. If that is in the callback of a weak reference or in
+KeyboardInterrupt is raised wherever the interpreter is. If that is in the callback of a weak reference or in
 `__del__`, Python prints "Exception ignored in" and continues, as if Ctrl-C had never been pressed: a command
 that waits for records, such as `cat --follow`, would run on.
 """

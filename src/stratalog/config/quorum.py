@@ -65,7 +65,7 @@ def read_quorum_settings(text: str) -> QuorumSettings:
         node_id=_number("node.id", found.get("node.id", found.get("broker.id")), INT32_MAX),
         roles=frozenset(_split(found.get("process.roles", ""))),
         voters=tuple(_voter(one) for one in _split(found.get("controller.quorum.voters", ""))),
-        # An empty host is every address of the machine. The controller of a single node is always reached
+        # An empty host means every address of the machine. The controller of a single node is always reached
         # from the machine itself.
         endpoints=tuple(
             known[name]._replace(host=known[name].host or DEFAULT_HOST) for name in names if name in known

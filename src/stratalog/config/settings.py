@@ -16,7 +16,7 @@ from stratalog.limits import INT64_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """The settings of one log: its topic's, and the two of the broker that its producer state needs."""
+    """The settings of one log: its topic's, and two settings of the broker, for its producer state."""
 
     segment_bytes: int = setting(1 << 30, "int", "log.segment.bytes", low=1 << 20)
     # If set, it replaces segment.bytes, and may be as small as a test needs.
@@ -102,7 +102,7 @@ class LogConfig:
         return cls(**parse_all(cls, settings))
 
     def with_overrides(self, settings: Mapping[str, ConfigValue]) -> Self:
-        """A copy with some settings replaced, by Kafka's names: a topic's override its broker's."""
+        """A copy with some settings replaced, by Kafka's names: a topic's settings override its broker's."""
         return type(self)(**{**values_of(self), **parse_all(type(self), settings)})
 
     @property

@@ -103,7 +103,7 @@ class CorruptIndexError(_PathError):
 
 
 class CorruptSnapshotError(StratalogError):
-    """A producer snapshot that is not valid: delete it, an older one or the log has the same facts."""
+    """A producer snapshot that is not valid: delete it; an older snapshot or the log has the same facts."""
 
     def __init__(self, reason: str, path: str | os.PathLike[str] | None = None) -> None:
         self.reason = reason

@@ -120,7 +120,7 @@ class DescriptorCache:
         return len(self._files)
 
     def start_over_in_child(self) -> None:
-        """After a fork: the parent's other threads do not exist here to release the lock and their files."""
+        """After a fork: the threads that may hold the lock and use files do not exist in the child."""
         self._lock = threading.Lock()
         for file in self._files.values():
             file.users = 0

@@ -258,7 +258,7 @@ class Disk(DiskReader):
             try:
                 descriptor = self._create(temporary, name)
             except FileExistsError:
-                # A crash may have left one, or somebody may have planted one: it is never written through.
+                # A crash may have left this file, or somebody may have planted a link here: it is deleted first.
                 self.delete(temporary)
                 descriptor = self._create(temporary, name)
             try:

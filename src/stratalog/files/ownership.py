@@ -82,6 +82,6 @@ def _hand_over(descriptor: int, wanted: Ownership) -> None:
         if found.st_uid != wanted.user:
             os.fchown(descriptor, wanted.user, -1)
     finally:
-        # After the owner: changing that clears the setgid bit.
+        # The mode is set after the owner, because changing the owner clears the setgid bit.
         if stat.S_IMODE(os.fstat(descriptor).st_mode) != wanted.mode:
             os.fchmod(descriptor, wanted.mode)

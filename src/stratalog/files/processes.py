@@ -21,7 +21,7 @@ class Inheritable(Protocol):
 
 
 class Opener:
-    """The process that opened something, the only one that may change it."""
+    """The process that opened something: no other process may change it."""
 
     __slots__ = ("pid",)
 
@@ -34,7 +34,7 @@ class Opener:
         return self.pid == _current.pid
 
     def check(self, path: str) -> None:
-        """WrongProcessError in a child of the process that opened what is at `path`."""
+        """WrongProcessError in a child of the process that opened `path`."""
         if self.pid != _current.pid:
             raise WrongProcessError(path, self.pid, _current.pid)
 

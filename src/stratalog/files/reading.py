@@ -132,7 +132,7 @@ class DiskReader:
             return os.stat(source).st_size
 
     def identify(self, file: ReadFile) -> FileId:
-        """The id of an open file, which differs from that of a later file with the same name."""
+        """The id of an open file; a later file with the same name has another id."""
         with Refusing("look at", file.path):
             return file_id(os.fstat(file.descriptor))
 
@@ -145,7 +145,7 @@ class DiskReader:
                 return None
 
     def exists(self, path: Path) -> bool:
-        """Whether a file or directory exists; a dangling link does not."""
+        """Whether a file or directory exists; a dangling link does not count."""
         return self.status(path) is not None
 
     def free_size(self, path: Path) -> int:

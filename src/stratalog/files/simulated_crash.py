@@ -1,4 +1,4 @@
-"""What a power cut may take from a simulated disk, in names and in bytes; as functions of values."""
+"""What a power cut may take from a simulated disk, in names and in bytes. Nothing here has state."""
 
 from __future__ import annotations
 

@@ -173,5 +173,5 @@ def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str
 
 
 def missing_numbers(numbers: Sequence[int]) -> list[int]:
-    """The partitions below the highest of these that are not among them."""
+    """The numbers that are missing below the highest of these partitions."""
     return sorted({*range(max(numbers))} - {*numbers})

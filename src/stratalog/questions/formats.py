@@ -86,7 +86,7 @@ def unescaped(text: str) -> bytes:
 
 
 def _character(escape: str) -> bytes:
-    """What follows a backslash; numbers as in C, so that one with a leading zero is octal."""
+    """The byte for what follows a backslash; as in C, a number with a leading zero is octal."""
     if escape[0] == "x" and len(escape) > 1:
         return bytes([int(escape[1:], 16) & 0xFF])
     if escape.isdecimal():
@@ -96,7 +96,7 @@ def _character(escape: str) -> bytes:
 
 
 def _joined(parts: list[FormatField | bytes]) -> Format:
-    """Neighbouring bytes as one part, and no empty ones."""
+    """The parts, with neighbouring bytes joined to one part, and without empty parts."""
     found: list[FormatField | bytes] = []
     for part in parts:
         if isinstance(part, bytes) and found and isinstance(found[-1], bytes):

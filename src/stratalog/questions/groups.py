@@ -1,7 +1,7 @@
 """`groups`: what consumer groups have committed, their lag, and who their members were.
 
-It is what a coordinator knows when it has loaded __consumer_offsets, compared with the ends of the logs. A
-group that is seen here is complete: all its records are in one partition. A group whose partition of
+The answer is what a coordinator knows when it has loaded __consumer_offsets, compared with the ends of the
+logs. A group that is seen here is complete: all its records are in one partition. A group whose partition of
 __consumer_offsets is on another broker is not seen here.
 """
 
@@ -30,7 +30,7 @@ from stratalog.tables import groups, lag, members
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A group. `type` is None for one that only committed offsets, without a membership."""
+    """A group. `type` is None for a group that only committed offsets, without a membership."""
 
     group: str
     type: str | None

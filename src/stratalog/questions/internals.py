@@ -18,14 +18,14 @@ _TABLES = {table.topic: table for table in TABLES.values()} | {
 
 
 def columns_for(columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns to read, if these are wanted of an internal topic."""
+    """The columns to read from an internal topic, so that these columns can be printed."""
     return tuple(dict.fromkeys((*columns, *SOURCE_COLUMNS)))
 
 
 def with_messages(
     topic: str, batches: Iterable[pa.RecordBatch], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of `columns_for(columns)` with these columns, key and value as JSON.
+    """Makes batches with these columns from batches with `columns_for(columns)`; key and value are JSON.
 
     A record that cannot be decoded keeps its bytes, as text with \\xNN where it is not UTF-8.
     """

@@ -76,7 +76,7 @@ def _constant(data: bytes) -> pa.Scalar:
 
 
 def printed(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """The keys or values of a batch as the bytes to print; as they are, where they could not be decoded."""
+    """The keys or values of a batch as the bytes to print; what could not be decoded stays as it is."""
     found, undecoded = _as_bytes(batch.column(name)), f"undecoded{name.capitalize()}"
     return pc.coalesce(found, batch.column(undecoded)) if undecoded in batch.schema.names else found
 

@@ -50,8 +50,8 @@ class TransactionalId:
 class PartitionProducer:
     """What a log knows of a producer. `first_offset` is where its open transaction begins, or None.
 
-    `held_back` is how many offsets a reader of committed records cannot pass because of it, or an earlier
-    one.
+    `held_back` is how many offsets a reader of committed records cannot pass because of this transaction or
+    an earlier one.
     """
 
     partition: str
@@ -203,7 +203,7 @@ class TransactionsQuestion:
     def _judged(
         self, found: Sequence[PartitionProducer], ids: Sequence[TransactionalId] | None, now: int
     ) -> Iterator[PartitionProducer]:
-        """The same, with their transactional ids, and whether a transaction hangs."""
+        """The same producers, with their transactional ids, and whether a transaction hangs."""
         known = {each.producer_id: each for each in ids or ()}
         for each in found:
             owner = known.get(each.producer_id)

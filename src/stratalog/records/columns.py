@@ -1,7 +1,7 @@
 """Batches to Arrow columns: the one bulk decoder, used by all readers.
 
-The columns are those of Spark's own Kafka source, so that a query moves between the two, and on request
-fields of the batch. Columns that were not requested are not copied: a query of offsets touches no value.
+The columns are those of Spark's own Kafka source, so that the same query works on both; fields of the batch
+are added on request. Columns that were not requested are not copied: a query of offsets touches no value.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ at  size  field                                         at  size  field (v1)
 22        key, value size, value                        30        key, value size, value
 
 A compressed set is one message, the wrapper, whose value holds the inner messages as one block. Its offset is
-that of the last of them. Inner offsets are absolute in v0, and count from the first message in v1.
+that of the last inner message. Inner offsets are absolute in v0, and count from the first message in v1.
 
 Kafka: LegacyRecord.java, AbstractLegacyRecordBatch.java
 """

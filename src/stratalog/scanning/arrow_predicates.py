@@ -61,7 +61,7 @@ def from_arrow(expression: pc.Expression | None) -> Predicate:
 
 
 def fields_of(expression: pc.Expression | None, known: Sequence[str]) -> list[str]:
-    """The columns that an expression needs; all that are known if it is not understood."""
+    """The columns that an expression needs; all known columns if it is not understood."""
     if expression is None:
         return []
     try:

@@ -20,7 +20,8 @@ OnDamage = Literal["fail", "skip"]
 PartitionName = TopicPartition | tuple[str, int] | str
 OffsetSpan = range | tuple[int | None, int | None]
 Offsets = Mapping[PartitionName, OffsetSpan]
-"""Partitions, and the offsets to read of each: a range, or (start, end) where None is the log's own."""
+"""The offsets to read in each partition: a range, or (start, end), where None means the log's start or
+end."""
 
 _CAPITAL = re.compile("[A-Z]")
 
@@ -40,7 +41,7 @@ def read_options(
 ) -> ReadOptions:
     """The arguments of a scan as options of a read; UsageError says what is wrong with one.
 
-    `decoding` are options of the source, such as valueEncoding; None is one that was not given.
+    `decoding` are options of the source, such as valueEncoding; None means that an option was not given.
     """
     for name, flag in (("fail_on_data_loss", fail_on_data_loss), ("include_control", include_control)):
         check_flag(name, flag)

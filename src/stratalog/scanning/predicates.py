@@ -28,7 +28,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ABOVE: operator.gt,
     AT_LEAST: operator.ge,
 }
-# What a value must be to be compared with these columns; timestamps are microseconds since 1970.
+# The type that a value must have to be compared with each of these columns; timestamps are microseconds since
+# 1970.
 KINDS: dict[str, type] = {"topic": str, "partition": int, "offset": int, "timestamp": int}
 
 
@@ -130,7 +131,7 @@ def _offsets(how: str, value: int) -> Wanted | None:
 
 
 def _times(how: str, micros: int) -> Wanted:
-    """Records have milliseconds."""
+    """The records that such a time can match; their timestamps are milliseconds."""
     if how == ABOVE:
         return Wanted(since_ms=micros // 1000 + 1)
     return Wanted(since_ms=-(-micros // 1000)) if how in (AT_LEAST, EQUAL) else EVERYTHING

@@ -63,11 +63,11 @@ def scan(
     `offsets` only the partitions that it names are read. Only `columns` are decoded. Reading takes no lock
     and changes nothing; a broker may be running. It uses all cores, or `threads`.
 
-    With `latest` the scan has only the newest record of each key, as after a compaction; a deleted key has
-    none, or with `tombstones` the record that deleted it.
+    With `latest` the scan has only the newest record of each key, as after a compaction; a deleted key has no
+    record, or with `tombstones` the record that deleted it.
 
     `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
-    `key_reader` and `value_reader` to which one all keys or values are converted (docs/schemas.md).
+    `key_reader` and `value_reader` to which schema all keys or values are converted (docs/schemas.md).
 
     UsageError says what does not exist, and what does.
     """

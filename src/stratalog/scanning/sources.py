@@ -43,7 +43,7 @@ class Source(Protocol):
     def batches(
         self, columns: Sequence[str], *, narrowing: Narrowing, on_omission: OnOmission
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The rows, as they are now, with these columns. Without any, batches have only a number of rows.
+        """The rows, as they are now, with these columns. Without columns, batches have only a number of rows.
 
         `narrowing` may leave out rows that a query cannot match; other rows that it does not match may
         remain.
@@ -81,7 +81,7 @@ class RecordSource:
 
     def reading(self, columns: Sequence[str], on_omission: OnOmission) -> ReadsTask:
         """A function that reads tasks with these columns, in any thread."""
-        # Schemas may have come since the source was made. The reader schema stays the same.
+        # Schemas may have been added since the source was created. The reader schema stays the same.
         named = pinned(self.options, self.decodings)
         decodings = find_decodings(named, disk=self.disk, on_omission=on_omission)
         decoded = DecodedColumns(names=tuple(columns), decodings=decodings, on_omission=on_omission)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
-# What may hide or make a quote: then text cannot be distinguished from names.
+# These may hide or begin a quotation: then text cannot be distinguished from names.
 _UNSURE = ("\\", "--", "/*", "$$")
 
 
 def is_named(name: str, query: str) -> bool:
-    """Whether the query may read the view of this name; a column of the same name looks like it too."""
+    """Whether the query may read the view of this name; a column of the same name counts too."""
     # Topics can have dots and hyphens in their names; two hyphens begin a comment.
     pattern = rf"(?<![\w.-])(main\.)?{re.escape(name)}(?![\w.]|-(?!-))"
     return re.search(pattern, _without_texts(query), re.IGNORECASE) is not None

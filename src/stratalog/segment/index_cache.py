@@ -1,4 +1,4 @@
-"""Limits the memory of indexes, over all logs of the process: the ones in use stay in memory.
+"""Limits the memory of indexes, over all logs of the process: indexes in use stay in memory.
 
 A lookup only flags its index as used, without a lock. When room is needed, each index gets a second chance: a
 flagged one loses its flag and is queued again, an unflagged one must forget its entries.

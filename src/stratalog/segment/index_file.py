@@ -97,8 +97,8 @@ class IndexFile:
     def share_lock(self, lock: Any) -> None:
         """Use this lock from now on.
 
-        After a fork, the thread that held the old one may not exist in this process, so it would never be
-        released.
+        After a fork, the thread that held the old lock may not exist in this process, so the lock would never
+        be released.
         """
         self._lock = lock
 
@@ -169,7 +169,7 @@ class IndexFile:
                 self._exists, self._length, self._synced = True, 0, False
 
     def close(self) -> None:
-        """Cut the file to its entries if this index was used at all, and release its memory."""
+        """Cut the file to its entries if this index was used, and release its memory."""
         with self._lock:
             try:
                 if self._count != _UNOPENED and self._exists:

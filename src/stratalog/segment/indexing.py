@@ -115,7 +115,7 @@ class SegmentIndexer:
     def index_one(
         self, last_offset: int, position: int, largest: tuple[int, int], last: LastEntries
     ) -> IndexingError | None:
-        """Write the entries of one batch that is due one; returns the reason if there can be none.
+        """Write the entries of one batch for which they are due; returns the reason if there can be none.
 
         `largest` is the largest timestamp of the segment with this batch, and its offset; `last` is what
         `look_up` found.

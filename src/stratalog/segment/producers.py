@@ -38,11 +38,11 @@ class BatchMetadata(NamedTuple):
 class ScannedProducer(NamedTuple):
     """The state of a producer, from the batches of one segment alone.
 
-    `batches` are at most the last five, all of the last epoch. They are added to those known before the
-    segment if the epoch known then is `first_epoch` and `epoch_changed` is not set; otherwise they replace
-    them. `coordinator_epoch` is -1 without a marker. `txn_first_offset` is the start of the transaction that
-    is open at the segment's end, as far as this segment knows it. Without `ended_txn`, a transaction that was
-    open before the segment still is.
+    `batches` are at most the last five, all of the last epoch. If the producer's epoch before the segment was
+    `first_epoch` and `epoch_changed` is not set, they are added to the batches known before the segment;
+    otherwise they replace those batches. `coordinator_epoch` is -1 without a marker. `txn_first_offset` is
+    the start of the transaction that is open at the segment's end, as far as this segment knows it. Without
+    `ended_txn`, a transaction that was open before the segment is still open.
     """
 
     producer_id: int
@@ -64,7 +64,8 @@ class TxnEventKind(IntEnum):
     COMMITTED = kernel.COMMITTED
     ABORTED = kernel.ABORTED
     PLAIN = kernel.PLAIN
-    """A batch outside of transactions: an error if one is open, here or since before the segment."""
+    """A batch outside of transactions: an error if a transaction is open, from this segment or an earlier
+    one."""
 
 
 class TxnEvent(NamedTuple):

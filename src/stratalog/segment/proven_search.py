@@ -42,7 +42,7 @@ class TimeSearch(NamedTuple):
 
     @property
     def first_offset(self) -> int | None:
-        """Records before this offset are earlier than the time; None if all of the segment are."""
+        """Records before this offset are earlier than the time; None if all records of the segment are."""
         if self.hidden is not None:
             return self.hidden.first_offset
         return None if self.record is None else self.record.offset

@@ -315,7 +315,7 @@ class SegmentReader:
         return self._find_record(max(entry.offset, start_offset), timestamp, start_offset)
 
     def fetch_upper_bound_offset(self, position: int, size: int) -> int | None:
-        """An offset above all records in these bytes; None if the index does not know one.
+        """An offset above all records in these bytes; None if the index does not know such an offset.
 
         Kafka: LogSegment.fetchUpperBoundOffset
         """

@@ -97,8 +97,8 @@ class TimeIndex(IndexFile):
     def sanity_check(self, last_offset: int) -> None:
         """CorruptIndexError if this cannot be the time index of a log that ends with `last_offset`.
 
-        Kafka's check calls every preallocated index corrupt, because the zeros in its last slot are a
-        timestamp before that of the first.
+        Kafka's check calls every preallocated index corrupt, because the zeros in its last slot are an
+        earlier timestamp than that of the first entry.
         """
         self.check_length()
         entries = self.entries()

@@ -114,7 +114,8 @@ class TransactionIndex(IndexFile):
             if last_offset is not None and aborted.last_offset <= last_offset:
                 raise InvalidOffsetError(self.path, aborted.last_offset, last_offset)
             self.create()
-            # No preallocation: the file grows with each entry, over what a torn write may have left there.
+            # No preallocation: the file grows with each entry, which overwrites what a torn write may have
+            # left there.
             self._length = (self._count + 1) * self.entry_size
             self._append(aborted.to_bytes(), (aborted.version, *aborted[:4]))
 

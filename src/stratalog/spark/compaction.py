@@ -1,9 +1,9 @@
 """`compact --master`: the parts of a compaction (`log/cleaning/distributed.py`) on Spark.
 
 Executors read the keys of each segment once; the rows, a hash of 16 bytes and an offset for each record, stay
-on the executors' disks. Spark's own aggregation by key finds the newest version of each, so there is no bound
-on the number of keys. The offsets of replaced records then go to the task that rewrites their group, one task
-for each group. A lost executor's rows are read again: the same files give the same rows.
+on the executors' disks. Spark's own aggregation by key finds the newest version of each key, so there is no
+bound on the number of keys. The offsets of replaced records then go to the task that rewrites their group,
+one task for each group. A lost executor's rows are read again: the same files give the same rows.
 """
 
 from __future__ import annotations

@@ -68,9 +68,9 @@ def export(
     """Export the records that a read with these options returns, unless the folder already has them.
 
     `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
-    `key_reader` and `value_reader` to which one all keys or values are converted (docs/schemas.md). `codec`
-    is for Parquet; other formats take Spark's `writer_options`. Any other keyword is an option of the source.
-    If onCorruption is skip, the report and a warning say what was left out of a damaged log.
+    `key_reader` and `value_reader` to which schema all keys or values are converted (docs/schemas.md).
+    `codec` is for Parquet; other formats take Spark's `writer_options`. Any other keyword is an option of the
+    source. If onCorruption is skip, the report and a warning say what was left out of a damaged log.
     """
     from stratalog.jobs.export import export_logs, run_export
     from stratalog.jobs.reading.omissions import warn_of
@@ -185,7 +185,7 @@ def _through_spark(
 def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings, attempt: str) -> DataFrame:
     """The rows of all tasks, with one Spark task for each of ours.
 
-    What a task leaves out it writes to the folder of the run, which the driver sees too.
+    A task writes what it leaves out to the folder of the run, which the driver sees too.
     """
     import pyarrow as pa
 
@@ -222,8 +222,8 @@ def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings, 
 def _writable(frame: DataFrame, format_name: str) -> DataFrame:
     """The frame with columns that the format can hold: CSV has neither bytes nor nested types.
 
-    Bytes become base64, as in Spark's JSON; nested values become JSON. Spark's writer leaves out a row of
-    nulls alone, so the null of a single column becomes an empty text.
+    Bytes become base64, as in Spark's JSON; nested values become JSON. Spark's writer leaves out a row that
+    has only nulls, so the null of a single column becomes an empty text.
     """
     if format_name.lower() != CSV:
         return frame

@@ -45,7 +45,7 @@ class ToldOmissions(AccumulatorParam[frozenset[Omission]]):
 
 
 def teller(address: str | None) -> OnOmission:
-    """What a task calls for each omission; the address is that of a listener, if the read has one."""
+    """The function that a task calls for each omission; `address` is that of the read's listener, if any."""
     return tell_stderr if address is None else _Teller(address)
 
 

@@ -119,7 +119,7 @@ def topics_of(paths: Sequence[Path]) -> list[str]:
 def view_names(query: str, topics: Sequence[str]) -> list[str]:
     """The possible views whose names are in the query; all of them if the query lists views.
 
-    UsageError if such a name is that of a topic and of a view.
+    UsageError if a topic and a view both have such a name.
     """
     tables_there = {name for name, topic in TABLE_TOPICS.items() if topic in topics}
     own = [RECORDS, PARTITIONS, *(name for name, (table, _) in CURRENT.items() if table in tables_there)]

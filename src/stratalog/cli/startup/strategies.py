@@ -64,7 +64,7 @@ class LoadMeasurement:
     scans: Counter[str] | None = None
 
     def scanned(self, at_least: int) -> int | None:
-        """How many segments were read so often, or more often."""
+        """How many segments were read this often, or more often."""
         return None if self.scans is None else sum(times >= at_least for times in self.scans.values())
 
 

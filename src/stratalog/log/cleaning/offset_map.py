@@ -33,7 +33,7 @@ from stratalog.records.kernels.walk import BATCH, BatchTable
 
 SLOT_SIZE = 24  # of Kafka's map, which says how many keys a map of some size has room for
 _OWN_SLOT_SIZE = 16
-_LEAST_BITS_SIZE = 1 << 20  # a small map may have bits for this many bytes more
+_LEAST_BITS_SIZE = 1 << 20  # a small map may use this many more bytes for its bits
 MAX_SLOTS = INT32_MAX
 DEFAULT_LOAD_FACTOR = 0.9  # log.cleaner.io.buffer.load.factor
 NO_OFFSET = -1

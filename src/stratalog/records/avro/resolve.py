@@ -10,8 +10,8 @@
   takes its first branch of the same type, or else its first branch to which it can be converted.
 - Decimals match if their scales do; other logical types if they are the same, or if one side has none.
 
-If the two do not match, values cannot be read, and SchemaError says where. If only a branch of a writer's
-union does not match, the program fails only for values of that branch.
+If the two schemas do not match, values cannot be read, and SchemaError says where. If only a branch of a
+writer's union does not match, the program fails only for values of that branch.
 """
 
 from __future__ import annotations

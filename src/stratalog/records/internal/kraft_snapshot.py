@@ -1,6 +1,6 @@
 """Builds a snapshot of KRaft, `%020d-%010d.checkpoint`: all metadata below an offset, as a file of batches.
 
-batch of control records    a header, and in a quorum whose voters are not configured its version and voters
+batch of control records    a header; also the quorum's version and voters, if settings do not have them
 batches of records          the metadata; record by record, as if a controller had written just these
 batch of a control record   a footer
 

@@ -2,10 +2,10 @@
 
 x86-64 and ARM64 have an instruction for eight bytes. It takes three cycles, but a new one can start every
 cycle. So a long range is cut into three equal streams that run side by side, and their checksums are joined:
-the checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, hence
-four look-ups in a table made for one stream length. Two stream lengths are used: a long one for batches of
-kilobytes, a short one for the rest. Below that one stream is enough: the CPU overlaps neighbouring batches by
-itself. Without the instruction, eight tables take eight bytes at a time.
+the checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). That move is linear, so it
+takes four look-ups in a table that is made for one stream length. Two stream lengths are used: a long one for
+batches of kilobytes, a short one for the rest. Below that length one stream is enough: the CPU overlaps
+neighbouring batches by itself. Without the instruction, eight tables take eight bytes at a time.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def _dumped_size(dump: Bytes, position: int) -> Any:
 
 @kernel(size=lambda _dump, count, *_: 50 * count)
 def encode_dumped(dump: Bytes, count: int, out: Bytes, position: int) -> int:
-    """Write a record for each value to out[position:]: no key, no headers, all of the base timestamp.
+    """Write a record for each value to out[position:]: no key, no headers, all with the base timestamp.
 
     `dump` has `count` values as `marshal` writes a list of bytes objects: `[`, their number, and for each
     value `s`, its size, its bytes. Offsets count from the base offset on. Returns the position after the last

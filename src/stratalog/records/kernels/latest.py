@@ -1,4 +1,4 @@
-"""The map of `scanning/latest.py` from the hash of a key to its highest offset; the rows with such offsets.
+"""The map of `scanning/latest.py` from the hash of a key to its last offset; marks rows with such offsets.
 
 A slot is three words: the two halves of the key's hash, and its offset plus one, so that memory which is all
 zeros is an empty map. Unlike the cleaner's map (`offset_map.py`) it grows, takes records in any order, and
@@ -103,7 +103,7 @@ def mark_stored(
 ) -> None:
     """Mark the rows whose offsets are in `offsets`; rows without a value only if `with_null_values` is set.
 
-    In `found` the offsets of rows are marked, with a value or not.
+    `found` marks the `offsets` that a row has, with a value or not.
     `offsets` ascend, and rows normally do too. After a step backwards, in a damaged batch, the place in
     `offsets` is searched again.
     """

@@ -26,7 +26,7 @@ def find_record(
     A batch starts at data[0]. Returns (True, position of its batch, timestamp, offset, leader epoch); or
     (False, position, 0, 0, 0) if the batch at this position needs another reader: it is incomplete,
     compressed, of an old format or broken. Of the records before the result only size, timestamp and offset
-    are read, of those after it nothing.
+    are read; records after it are not read.
     """
     position = 0
     while filled - position >= HEADER_SIZE:

@@ -69,11 +69,11 @@ def _find(slots: MapSlots, slots_count: Any, low: Any, high: Any) -> Any:
 
 @inlined
 def _stored(state: NDArray[np.int64], offset: Any) -> Any:
-    """The number that stands for an offset; 0 if it is out of reach. The first offset sets the base."""
+    """The number that is stored for an offset; 0 if it is out of reach. The first offset sets the base."""
     if state[ENTRIES] == 0:
         state[BASE] = max(np.int64(0), offset - REACH)
     base = state[BASE]
-    # 1 stands for the base itself, which is a record's offset only if it is 0.
+    # 1 means the base itself, which is a record's offset only if it is 0.
     if offset - base > _OFFSET - 1 or offset < base or (offset == base and base > 0):
         return np.int64(0)
     return offset - base + 1
@@ -188,7 +188,7 @@ def find_noted(
     """As `get_offsets`, for rows whose keys are not hashed: a noted offset is the last of its key, or the key
     has a later one.
 
-    The key of a row that is not noted is hashed here; returns how many these are.
+    The key of a row that is not noted is hashed here; returns how many such rows there are.
     """
     slots_count = len(slots) // WORDS
     base = state[BASE]
