@@ -1,7 +1,7 @@
-"""Keeps what Stratalog logs from standard error where a program has not set up logging.
+"""Keeps log messages of Stratalog off standard error, in programs that have not set up logging.
 
-Not in the package's own `__init__`: importing logging takes as long as Python takes to start, and most of
-what that `__init__` is imported for logs nothing. The packages whose modules log call it.
+This is not in the package's own `__init__`, because importing logging takes as long as starting Python, and
+most programs that import the package log nothing. The packages whose modules log call it.
 """
 
 from __future__ import annotations

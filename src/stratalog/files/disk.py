@@ -47,8 +47,9 @@ _PLAIN = (bytes, bytearray, memoryview)  # not a union, which would be built in 
 _AS_THEY_ARE = (bytes, bytearray)
 # Never follow a link: root repairs directories in which another user may have planted one.
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | OPEN_FLAGS
-# A sync waits for the device, and the system merges those that wait at the same time: 1 to 3 ms each if they
-# are made one after the other, 0.07 ms with so many threads. Starting threads is not worth it for a few.
+# A sync waits for the device, and the system merges syncs that wait at the same time: a sync takes 1 to 3 ms
+# if they are made one after the other, and 0.07 ms with so many threads. Starting threads is not worth it for
+# a few.
 _SYNCED_AT_ONCE = 32
 _FEW = 2
 
@@ -149,9 +150,7 @@ class Disk(DiskReader):
         self.together(lambda each: each[0](each[1]), todo)
 
     def together(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
-        """The results of work that waits for the device, done at the same time; then the first error is
-        raised.
-        """
+        """Do all this work at the same time, because it waits for the device; raises the first error at the end."""
         if len(todo) <= _FEW:
             return [work(each) for each in todo]
         from concurrent.futures import ThreadPoolExecutor  # rarely needed
@@ -160,7 +159,7 @@ class Disk(DiskReader):
         rest = enumerate(todo)
 
         def take() -> None:
-            # Each thread takes the next one: a future for each would take longer than the work itself.
+            # Each thread takes the next item: a future for each item would take longer than the work itself.
             for number, each in rest:
                 found[number] = work(each)
 
@@ -258,7 +257,7 @@ class Disk(DiskReader):
             try:
                 descriptor = self._create(temporary, name)
             except FileExistsError:
-                # A crash may have left this file, or somebody may have planted a link here: it is deleted first.
+                # A crash may have left this file, or somebody may have planted a link here. It is deleted.
                 self.delete(temporary)
                 descriptor = self._create(temporary, name)
             try:

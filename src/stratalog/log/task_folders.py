@@ -1,7 +1,8 @@
 """The folders in which tasks of a cluster write new segments, below the directory of their partition.
 
-A broker ignores them. A run removes its own at its end. Those of a run that was killed, and of a task that
-was given up and wrote on, hold copies of records: the next recovery or operation removes them.
+A broker ignores them. A run removes its own folders at its end. If a run was killed, or a task was given up
+but continued to write, their folders remain. They hold copies of records, so the next recovery or operation
+removes them.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class SparkEngine:
     ) -> CleanResult:
         """Compact a log once on the executors, which write next to it; this process replaces the segments.
 
-        An error of Spark's is one of ours: it fails this log, and not those after it.
+        An error of Spark becomes one of our errors: this log fails, but the logs after it do not.
         """
         from stratalog.log.cleaning.distributed import clean_in_parts
         from stratalog.spark.compaction import SparkParts
@@ -172,8 +172,10 @@ def _runner(
 
 
 def met_on(host: str, value: Result | StratalogError) -> Result | StratalogError:
-    """The outcome of a task. An error names its host, unless the driver runs there too: another host may
-    have another disk, another user and other memory."""
+    """The outcome of a task. An error names its host, unless the driver runs there too.
+
+    Another host may have another disk, another user and other memory.
+    """
     if isinstance(value, StratalogError) and host != socket.gethostname():
         return value.on_host(host)
     return value

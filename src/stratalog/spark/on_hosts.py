@@ -56,8 +56,9 @@ def run_on_hosts(
 def slots_count(context: SparkContext) -> int:
     """How many tasks all executors run at once.
 
-    Not `defaultParallelism`, which is a setting: with fewer tasks some hosts have none, and a barrier stage
-    with more never starts. Spark itself compares a barrier stage with this number.
+    This is not `defaultParallelism`, which is only a setting: with fewer tasks than slots some hosts have
+    none, and a barrier stage with more tasks than slots never starts. Spark itself compares a barrier stage
+    with this number.
     """
     spark = context._jsc.sc()
     profile = spark.resourceProfileManager().defaultResourceProfile()

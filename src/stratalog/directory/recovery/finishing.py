@@ -1,9 +1,9 @@
 """Plans and applies each partition as soon as its scans are done, in a thread next to the readers.
 
 So readers go on while the device syncs. Only a few scanned partitions wait in memory to be finished: if there
-are too many, the thread that collects the scans waits, and so do the readers. All that wait are finished
-together, because the device syncs many files in little more time than one: first all their steps up to the
-first file that is written, then these files, and so on.
+are too many, the thread that collects the scans waits, and so do the readers. All partitions that wait are
+finished together, because the device syncs many files in little more time than one file. First each of them
+does its steps up to the first file that must be written; then these files are written together; and so on.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from stratalog.log.recovery.steps import Files, names_in_quarantine, ranges_to_k
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 
-# So many partitions may wait; more, and more are finished together, as long as their logs are small. A result
-# takes 1/200 of the log's size for the indexes, and a little more for each segment.
+# This many partitions may wait, of any size. More may wait, and are finished together, while their logs have at
+# most _TOGETHER_SIZE bytes in all. A result takes 1/200 of the log's size for the indexes, and a little more for each segment.
 _WAITING = 4
 _TOGETHER_SIZE = 256 << 20
 _SIZE_OF_A_SCAN = 64 << 10
@@ -171,7 +171,8 @@ class Finisher:
         try:
             self._disk.replace_all([file for _, files in found for file in files])
         except DiskError:
-            # Written again, partition by partition: the others are not to fail with the one that cannot be.
+            # The files are written again, partition by partition: if one partition cannot be written, the
+            # others must not fail too.
             for work, files in found:
                 try:
                     self._disk.replace_all(files)
@@ -179,8 +180,9 @@ class Finisher:
                     work.directory.fail(error)
 
     def _sync(self, plans: Sequence[tuple[PartitionRecovery, RecoveryPlan]]) -> None:
-        """Sync the files that were accepted or cut, and the names; an error is never tried again, because a
-        second sync would not report it.
+        """Sync the files that were accepted or cut, and the names.
+
+        After an error the sync is never tried again, because a second sync would not report the error.
         """
 
         def sync(todo: tuple[PartitionRecovery, Callable[[str], None], str]) -> None:

@@ -12,8 +12,8 @@ Theory of operation. The log has groups of segments, as in `clean.py`; each grou
 5. This process moves the files into the log's directory and swaps them for the old ones, group by group.
 
 Until the last step nothing of the log is changed, so an error of a task is an error of this log alone. There
-is no bound on the number of keys, so one round cleans all of the dirty part. The folders of a run that was
-killed: task_folders.py.
+is no bound on the number of keys, so one round cleans all of the dirty part. `task_folders.py` removes the
+folders of a run that was killed.
 """
 
 from __future__ import annotations
@@ -220,8 +220,10 @@ def foresee_parts(disk: DiskReader, segments: Sequence[SegmentReader], engine: E
 
 
 def check_access(disk: DiskReader, stamp: FileStamp) -> None:
-    """OtherFileError if this machine sees another file, DiskError or FileOwnerError if this user may not
-    write files beside it that have its owner."""
+    """OtherFileError if this machine sees another file.
+
+    DiskError or FileOwnerError if this user may not write files beside it that have its owner.
+    """
     stamp.check(disk)
     directory = parent_path(stamp.path)
     if not disk.may_create_in(directory):
@@ -316,8 +318,7 @@ def rewrite_group(
 
 
 def prove_group(disk: DiskReader, done: RewrittenGroup) -> None:
-    """DiskError unless log and indexes are as they were written, and every byte of the log is in a good
-    batch."""
+    """DiskError unless the files are as they were written, and every byte of the log is in a good batch."""
     for stamp in done.files:
         stamp.check(disk)
     for stamp, sha256 in zip(done.files, done.sha256, strict=True):

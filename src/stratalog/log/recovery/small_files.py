@@ -2,8 +2,9 @@
 
 Files that already begin with the right bytes are cut to them, and all others are written as a whole. They are
 written together, and a crash can leave any of them done. Only offset indexes that were missing are written
-when all the others are on the device: a missing one shows that a segment must be recovered, and once it is
-there, nothing would show any more that its aborted transactions, producers and epochs are missing.
+later, when all other files are on the device. A missing offset index shows that its segment must be
+recovered. If it were written first, nothing would show after a crash that aborted transactions, producers and
+epochs of the segment are still missing.
 """
 
 from __future__ import annotations

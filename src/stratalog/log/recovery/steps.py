@@ -5,8 +5,8 @@ and the first difference stops everything with a PreconditionError. If an earlie
 changed or renamed the file, it is expected as that step left it. So all steps of a plan refer to the files as
 they were listed.
 
-Files that are written one after the other are written together, with those of other partitions if the caller
-wants that (`steps_in_rounds`): syncing many at the same time takes a fraction of the time.
+Steps that write files and follow each other are done together; if the caller wants that, together with those
+of other partitions (`steps_in_rounds`). Syncing many files at once takes a fraction of the time.
 
 After a killed run, a new plan is made from a new listing, which shows what is already done. A step that finds
 its own result counts as done.
@@ -186,7 +186,7 @@ def write_rounds(disk: Disk, rounds: Generator[Files, None, T]) -> T:
 
 
 def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """The steps in order: neighbours that write different files together, every other step alone."""
+    """Groups of steps, in order: neighbours that write different files together, any other step alone."""
     group: list[Step] = []
     names: set[str] = set()
     for step in steps:

@@ -1,4 +1,4 @@
-"""The functions of `memory.py` and the word of a CRC-32C as machine instructions, for compiled kernels.
+"""The functions of `memory.py`, and CRC-32C of eight bytes, as machine instructions for compiled kernels.
 
 Imported with the first kernel that is compiled or loaded.
 """

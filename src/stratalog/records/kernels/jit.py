@@ -1,9 +1,9 @@
-"""`@kernel`: a hot loop that runs as plain Python while little is done with it, and as machine code then.
+"""`@kernel`: a hot loop that runs as plain Python at first, and as machine code once it has much to do.
 
 Importing Numba and loading kernels takes longer than most commands work, and compiling a kernel for the first
-time takes seconds. So a kernel that says how many bytes a call goes through is plain Python for small calls,
-until these have taken as long as loading would (`PLAIN_BYTES`, `PLAIN_SECONDS`). All others are compiled at
-their first call (`machine.py`). Why: docs/decisions/0034-kernels-begin-as-plain-python.md.
+time takes seconds. So a kernel that says how many bytes a call processes runs small calls as plain Python,
+until these calls have taken as long as loading would take (`PLAIN_BYTES`, `PLAIN_SECONDS`). All others are
+compiled at their first call (`machine.py`). Why: docs/decisions/0034-kernels-begin-as-plain-python.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = TypeVar("R")
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """NUMBA_DISABLE_JIT=1: kernels are plain functions, so that coverage and debuggers see inside them."""
 PLAIN_BYTES = 64 << 10
-"""The largest call that runs as plain Python, which takes it some tens of milliseconds."""
+"""The size of the largest call that runs as plain Python; it takes some tens of milliseconds."""
 PLAIN_SECONDS = 0.3
 """How long all such calls of a process may take: about as long as importing Numba and loading kernels."""
 
@@ -107,7 +107,7 @@ class Kernel(Generic[P, R]):
         return self._code
 
     def _enter(self) -> None:
-        """From now on, whoever has this kernel by its name calls the machine code without a detour."""
+        """From now on, modules that have imported this kernel by its name call the machine code directly."""
         code = self.machine_code()
         _ENTERED[id(code)] = self
         self._is_entered = True
@@ -136,8 +136,8 @@ def kernel(
 ) -> Any:  # Any: a kernel, or what makes one
     """Compile on first use, without the GIL; cached on disk if possible.
 
-    `size` says about how many bytes a call goes through, given its arguments: small calls run as plain
-    Python then. `twin` is what runs instead in plain Python, where that is much faster.
+    `size` says about how many bytes a call with these arguments processes; small calls then run as plain
+    Python. `twin` is another function for plain Python, if that is much faster there.
     """
 
     def make(function: Callable[P, R]) -> Callable[P, R]:
@@ -163,9 +163,9 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_by(make: Callable[[], Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """For a function of which compiled kernels need another form: `make` gives an intrinsic of Numba.
+    """For a function that compiled kernels need in another form: `make` returns an intrinsic of Numba.
 
-    If it gives None, the function itself is compiled.
+    If it returns None, the function itself is compiled.
     """
 
     def remember(function: Callable[P, R]) -> Callable[P, R]:
@@ -188,7 +188,7 @@ def compile_always() -> None:
 class Forms:
     """Kernels in one of their forms, plain or compiled: each of them sees the others in the same form.
 
-    A function is copied with global names of its own, where the name of a kernel stands for its form.
+    A function is copied with its own global names, in which the name of a kernel refers to its form.
     """
 
     def __init__(self) -> None:
@@ -225,7 +225,8 @@ class Forms:
                 copied.append(function)
                 return self._copy(function)
 
-            # First the form and then what it calls, as that may be the kernel itself.
+            # The form is stored before the functions that it calls are copied: one of them may be the kernel
+            # itself.
             form = self.helper_form(value, copy) if is_helper else self.kernel_form(value, copy)
             self._made[id(value)] = form
             for function in copied:
@@ -264,7 +265,7 @@ _ENTERED: dict[int, Kernel[..., Any]] = {}  # by the id of the dispatcher that h
 
 
 def maker_of(function: FunctionType) -> Callable[[], Any]:
-    """What makes the form that compiled kernels need of this function."""
+    """The function that makes the form of this function that compiled kernels need."""
     return _MAKERS[function]
 
 

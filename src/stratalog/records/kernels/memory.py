@@ -1,8 +1,8 @@
 """Loads and copies at any byte position of a uint8 array, for the other kernels.
 
-Numba compiles `data[i]` to single-byte loads and a byte loop to a byte loop. In compiled kernels each
-function here is one or two machine instructions instead (`intrinsics.py`): unaligned, byte-swapped, or a
-vector copy. None checks bounds: the caller must have done that.
+Numba compiles `data[i]` to a load of a single byte, and a loop over bytes stays a loop over bytes. In
+compiled kernels each function here is one or two machine instructions instead (`intrinsics.py`): unaligned,
+byte-swapped, or a vector copy. No function checks bounds: the caller must have done that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Bytes = NDArray[np.uint8]
 
 
 def intrinsic(name: str) -> Callable[[], Any]:  # Any: an intrinsic of Numba
-    """What makes the intrinsic of this name when a kernel is compiled."""
+    """A function that makes the intrinsic of this name when a kernel is compiled."""
 
     def make() -> Any:
         from stratalog.records.kernels import intrinsics
