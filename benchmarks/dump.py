@@ -37,7 +37,7 @@ FIGURES: dict[str, tuple[list[str], float]] = {
     "dump_batches": ([], 3.0),
     "dump_data": (["--print-data-log"], 8.0),
 }
-START_FLOOR = 0.8
+START_FLOOR = 1.5
 LEAST_ROUNDS = 5
 
 

@@ -1,23 +1,120 @@
-"""How long does a command take to start?
+"""How long does a command take to start, and how long the first use after an installation?
 
-Whole processes are compared with `python -c pass`: `stratalog --version`, and `ls` and `doctor` of the small
-log directory that a Kafka 4.3.1 left after a clean stop. `--version` imports click and little else. The other
-two also import NumPy, Numba and the kernels that read headers of batches, which is nearly all of their time.
+`start_*`: the CPU time of whole processes against `python -c pass`: `stratalog --version`, and `ls` and
+`doctor` of the small log directory that a Kafka 4.3.1 left after a clean stop. The limit is what each has to
+import: `--version` nothing, the other two click, NumPy and what reads logs.
+
+`first_*`: seconds with an empty cache of kernels against the last commit before this was worked on: `append`
+of one line and of 10,000 lines to a new log, and `recover` of the directory that a killed Kafka 4.3.1 left,
+and of the same with 64 MiB in one log. The limit is the time that kernels need to compile, where there is too
+much work for plain Python. It takes some minutes.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
 
+from benchmarks.dump import batches
 from benchmarks.rounds import Rounds
 from tests.fixtures.catalog import log_dirs
 
-FLOOR = 0.3
+START_FLOOR = 0.3
+FIRST_FLOOR = 3.0
+FIRST_ROUNDS = 3
+LARGE_SIZE = 64 << 20
+LINES = 10_000
+ROOT = Path(__file__).parents[1]
+# The parent of the first commit that issue 20 is about.
+BEFORE = "7ec2bde53b"
+MODULE = "stratalog.cli.main"
 
 
-def run(*arguments: str) -> None:
-    subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+def environment(**more: str) -> dict[str, str]:
+    """As after an installation: with bytecode, which images for containers often forbid."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | more
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """The CPU time of a Python process."""
+    with Path(os.devnull).open("wb") as nowhere:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=nowhere, stderr=nowhere, env=environment()
+        )
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, arguments)
+    return used.ru_utime + used.ru_stime
+
+
+def first_use(source: Path, work: Path, prepare: Callable[[Path], list[str]]) -> float:
+    """The seconds of a command of this source, without any compiled kernel."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    command = [sys.executable, "-m", MODULE, *prepare(work)]
+    variables = environment(PYTHONPATH=str(source), NUMBA_CACHE_DIR=str(work / "kernels"))
+    began = time.perf_counter()
+    subprocess.run(command, env=variables, cwd=work, capture_output=True, check=True)
+    return time.perf_counter() - began
+
+
+def append(lines: int) -> Callable[[Path], list[str]]:
+    def prepare(work: Path) -> list[str]:
+        (work / "lines").write_text("".join(f"line {number}\n" for number in range(lines)))
+        return ["append", "--create", str(work / "orders-0"), str(work / "lines")]
+
+    return prepare
+
+
+def recover(size: int) -> Callable[[Path], list[str]]:
+    """`recover` of what a killed broker left; one of its logs is replaced by one of `size` bytes."""
+
+    def prepare(work: Path) -> list[str]:
+        (left,) = log_dirs("4.3.1", "killed")
+        logs = Path(shutil.copytree(left, work / "logs"))
+        if size:
+            for path in (logs / "binary-0").iterdir():
+                if path.name != "partition.metadata":
+                    path.unlink()
+            written = 0
+            with (logs / "binary-0" / f"{0:020d}.log").open("wb") as file:
+                for batch in batches():
+                    written += file.write(batch)
+                    if written >= size:
+                        break
+        return ["recover", str(logs)]
+
+    return prepare
+
+
+def compare_first_uses(rounds: Rounds, work: Path) -> None:
+    archive = subprocess.run(["git", "archive", BEFORE, "src"], cwd=ROOT, capture_output=True, check=False)
+    if archive.returncode:
+        print(f"first_use: this is no clone with the commit {BEFORE}: {archive.stderr.decode().strip()}")
+        return
+    subprocess.run(["tar", "-x", "-C", str(work)], input=archive.stdout, check=True)
+    for name, prepare in {
+        "append": append(1),
+        "append_many": append(LINES),
+        "recover": recover(0),
+        "recover_large": recover(int(LARGE_SIZE * rounds.scale)),
+    }.items():
+        rounds.compare_times(
+            f"first_{name}",
+            ours=lambda prepare=prepare: first_use(ROOT / "src", work / "ours", prepare),
+            rival=lambda prepare=prepare: first_use(work / "src", work / "rival", prepare),
+            floor=FIRST_FLOOR,
+            unit="s",
+            rounds=FIRST_ROUNDS,
+        )
 
 
 def main() -> None:
@@ -28,14 +125,15 @@ def main() -> None:
         "ls": ["ls", str(logs)],
         "doctor": ["doctor", str(logs)],
     }.items():
-        rounds.compare(
+        rounds.compare_times(
             f"start_{name}",
-            ours=lambda words=arguments: run("-m", "stratalog.cli.main", *words),
-            rival=lambda: run("-c", "pass"),
-            floor=FLOOR,
-            work="starts",
-            amount=1,
+            ours=lambda words=arguments: cpu_seconds("-m", "stratalog.cli.entry", *words),
+            rival=lambda: cpu_seconds("-c", "pass"),
+            floor=START_FLOOR,
+            unit="s of CPU",
         )
+    with tempfile.TemporaryDirectory(prefix="stratalog-start-") as work:
+        compare_first_uses(rounds, Path(work))
     rounds.end()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.catalog import log_dirs
 from tests.waiting import PATIENCE_S
 
 HEAVY = ["numba", "numpy", "pandas", "pyarrow", "pyspark"]
@@ -35,6 +36,14 @@ def test_help_stays_light(arguments: list[str]) -> None:
 
     assert printed.startswith(("Usage: stratalog", "stratalog "))
     assert printed.endswith("heavy: []\n")
+
+
+@pytest.mark.parametrize("command", ["ls", "doctor"])
+def test_looking_at_a_small_directory_needs_no_numba_and_no_arrow(command: str) -> None:
+    (logs,) = log_dirs("4.3.1", "clean")
+    printed = run_and_report("from stratalog.cli.main import main; main()", command, str(logs))
+
+    assert printed.endswith("heavy: ['numpy']\n")
 
 
 LOGGING = """

@@ -12,6 +12,7 @@ from tests.source_trees import SOURCE, nodes, tree_of
 ORDER = [
     "version",
     "null_handler",
+    "lazy_names",
     "limits",
     "errors",
     "clock",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar, cast
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from stratalog.errors import InvalidBatchError
@@ -32,6 +32,10 @@ from stratalog.records.compression import Codec, compress
 from stratalog.records.few import encode_few, is_few
 from stratalog.records.kernels.encode import NEEDS_ROOM, RecordColumns, encode
 from stratalog.records.kernels.memory import Bytes, byte_array
+
+# Imported where it is used: most commands build no batch from columns.
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Header = tuple[str, bytes | None]
 _PLAIN = Codec.NONE  # looking up an Enum's member is slower than a name
@@ -142,6 +146,8 @@ def build_batches(
     `headers` (list of struct of key and value) and `offset` (ascending; otherwise offsets count from
     base_offset). A base sequence continues from batch to batch.
     """
+    import pyarrow as pa
+
     sequence, last_offset = options.base_sequence, -1
     for part in table.to_batches() if isinstance(table, pa.Table) else [table]:
         try:
@@ -366,6 +372,8 @@ def _ends(sizes: Iterable[int], count: int) -> NDArray[np.int32]:
 
 
 def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
+    import pyarrow as pa
+
     rows, names = batch.num_rows, set(batch.schema.names)
     unknown = names - {"key", "value", "timestamp", "headers", "offset"}
     if "value" not in names or unknown:
@@ -400,6 +408,8 @@ def _columns_of_arrow(batch: pa.RecordBatch, base_offset: int) -> RecordColumns:
 
 def binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np.bool_]]:
     """A column of bytes or text in the form that kernels take: (all bytes, ends, which are not null)."""
+    import pyarrow as pa
+
     column = column.cast(pa.binary())
     _, ends, data = column.buffers()
     every = np.zeros(1, np.int32)
@@ -409,16 +419,22 @@ def binary_parts(column: pa.Array) -> tuple[Bytes, NDArray[np.int32], NDArray[np
     return byte_array(data if data is not None else b""), _writable(every), _writable(valid)
 
 
-_HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+@cache
+def _type_of_headers() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 
 
 def _header_parts(
     column: pa.Array | None, rows: int
 ) -> tuple[NDArray[np.int32], Bytes, NDArray[np.int32], Bytes, NDArray[np.int32], NDArray[np.bool_]]:
+    import pyarrow as pa
+
     if column is None:
         empty = pa.array([], pa.binary())
         return np.zeros(rows + 1, np.int32), *binary_parts(empty)[:2], *binary_parts(empty)
-    column = column.cast(_HEADERS)
+    column = column.cast(_type_of_headers())
     sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     pairs = column.flatten()  # leaves out elements under null lists
     if pairs.field("key").null_count:

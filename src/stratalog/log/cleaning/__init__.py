@@ -25,10 +25,15 @@ transactions      whose records were aborted, and which markers are still needed
 Not here: threads, throttling and checkpoints (`manager/`), and commands (`operations/`).
 """
 
-from stratalog.log.cleaning.clean import CleanerStats, CleanResult, DirtyLog, clean_log, last_records_of
-from stratalog.log.cleaning.filter import LastRecord
-from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.replace import replace_segments
+from typing import TYPE_CHECKING
+
+from stratalog.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from stratalog.log.cleaning.clean import CleanerStats, CleanResult, DirtyLog, clean_log, last_records_of
+    from stratalog.log.cleaning.filter import LastRecord
+    from stratalog.log.cleaning.offset_map import OffsetMap
+    from stratalog.log.cleaning.replace import replace_segments
 
 __all__ = [
     "CleanResult",
@@ -40,3 +45,17 @@ __all__ = [
     "last_records_of",
     "replace_segments",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "CleanResult": "stratalog.log.cleaning.clean",
+        "CleanerStats": "stratalog.log.cleaning.clean",
+        "DirtyLog": "stratalog.log.cleaning.clean",
+        "LastRecord": "stratalog.log.cleaning.filter",
+        "OffsetMap": "stratalog.log.cleaning.offset_map",
+        "clean_log": "stratalog.log.cleaning.clean",
+        "last_records_of": "stratalog.log.cleaning.clean",
+        "replace_segments": "stratalog.log.cleaning.replace",
+    },
+)

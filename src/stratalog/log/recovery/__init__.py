@@ -27,11 +27,16 @@ zero_runs             a range as runs of zeros and of other bytes
 Not here: several partitions, checkpoints, topic ids, the clean-shutdown file (`directory/recovery/`).
 """
 
-from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
-from stratalog.log.recovery.quarantine import Quarantine
-from stratalog.log.recovery.run import apply_plan, recover_partition, sync_accepted
-from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
-from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
+from typing import TYPE_CHECKING
+
+from stratalog.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
+    from stratalog.log.recovery.quarantine import Quarantine
+    from stratalog.log.recovery.run import apply_plan, recover_partition, sync_accepted
+    from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
+    from stratalog.log.recovery.task import ScanResult, ScanTask, run_scan
 
 __all__ = [
     "Quarantine",
@@ -47,3 +52,21 @@ __all__ = [
     "survey_partition",
     "sync_accepted",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Quarantine": "stratalog.log.recovery.quarantine",
+        "RecoveryPlan": "stratalog.log.recovery.plan",
+        "ScanResult": "stratalog.log.recovery.task",
+        "ScanTask": "stratalog.log.recovery.task",
+        "Survey": "stratalog.log.recovery.survey",
+        "SurveyOptions": "stratalog.log.recovery.survey",
+        "apply_plan": "stratalog.log.recovery.run",
+        "plan_recovery": "stratalog.log.recovery.plan",
+        "recover_partition": "stratalog.log.recovery.run",
+        "run_scan": "stratalog.log.recovery.task",
+        "survey_partition": "stratalog.log.recovery.survey",
+        "sync_accepted": "stratalog.log.recovery.run",
+    },
+)
