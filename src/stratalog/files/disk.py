@@ -150,7 +150,7 @@ class Disk(DiskReader):
         self.together(lambda each: each[0](each[1]), todo)
 
     def together(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
-        """Do all this work at the same time, because it waits for the device; raises the first error at the end."""
+        """Do work that waits for the device, all at once; raises the first error when all of it has ended."""
         if len(todo) <= _FEW:
             return [work(each) for each in todo]
         from concurrent.futures import ThreadPoolExecutor  # rarely needed
