@@ -24,7 +24,7 @@ class BrokerFiles:
 
     @classmethod
     def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
-        """UsageError if neither names a directory.
+        """UsageError if neither the arguments nor the file name a directory.
 
         Kafka's default, /tmp/kafka-logs, is not used: nobody who runs a command wants it.
         """

@@ -1,4 +1,5 @@
-"""`--to FILE`: also write the rows of a report to a Parquet file; and where a command may not write."""
+"""`--to FILE`: also writes the rows of a report to a Parquet file. Refuses places where a command may not
+write."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 def check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
     """Refuse files that could not be written after hours of reading, or that are inside what is read.
 
-    A command that only reads changes nothing in a log directory, and could easily overwrite a log.
+    A command that only reads must change nothing in a log directory, but such a file could overwrite a log.
     """
     for file in files:
         if not file.absolute().parent.is_dir():

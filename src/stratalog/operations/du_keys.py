@@ -87,7 +87,7 @@ def _topic(
                         counting.count(partition, on_read)
                 except StratalogError as error:
                     errors.append((join_path(path, name), str(error)))
-    # Sorted here: the table has keys of one size in another order each time.
+    # They are sorted again, because the order of keys with equal sizes in the tally is random.
     every = counting.tally.largest("bytes", _ALL)
     counts = tuple(sorted(every, key=lambda count: (-count.bytes, count.key))[:top])
     return KeyUsage(

@@ -146,8 +146,8 @@ class ProducerScan:
     def add_marker(self, data: Bytes, batch: np.record) -> None:
         """Add a marker in the slow way, for example one that compaction has given a delete horizon.
 
-        A control batch of a producer that is not a transaction marker is an InvalidRecordError with its
-        position in `data`.
+        A control batch with a producer id must be a transaction marker. If it is not, this is an
+        InvalidRecordError with the position of the batch in `data`.
         """
         start = int(batch["position"])
         try:

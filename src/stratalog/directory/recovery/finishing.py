@@ -28,9 +28,9 @@ from stratalog.log.recovery.steps import Files, names_in_quarantine, ranges_to_k
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 
-# This many partitions may wait, of any size. More of them may wait, and are finished together, while their logs
-# have at most _TOGETHER_SIZE bytes in all. A result takes 1/200 of the log's size for the indexes, and a little
-# more for each segment.
+# This many partitions may wait, of any size. More of them may wait, and are finished together, while their
+# logs have at most _TOGETHER_SIZE bytes in all. A result takes 1/200 of the log's size for the indexes, and a
+# little more for each segment.
 _WAITING = 4
 _TOGETHER_SIZE = 256 << 20
 _SIZE_OF_A_SCAN = 64 << 10
