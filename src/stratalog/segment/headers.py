@@ -63,18 +63,14 @@ class Part:
     is_last: bool
 
 
-def walk_file(
-    read_into: ReadInto, start: int, end: int, *, check_crc: bool = True, is_ahead: bool = False
-) -> Iterator[Part]:
+def walk_file(read_into: ReadInto, start: int, end: int, *, check_crc: bool = True) -> Iterator[Part]:
     """Walk bytes [start, end) of a file piece by piece; a part is valid until the next one is requested.
 
     Memory is one chunk, or one batch if that is larger. Only the last part stops for another reason than the
-    end of its piece. `is_ahead` is for a caller that requests one part ahead of the one it works on: a part
-    with batches is then valid until the part after the next is requested, and memory is twice as much.
+    end of its piece.
     """
     table = new_table()
-    buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start, 1)))
-    spare_table, spare = (new_table(), aligned_buffer(len(buffer))) if is_ahead else (table, buffer)
+    chunk = buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start, 1)))
     position = start
     while position < end:
         wanted = min(len(buffer), end - position)
@@ -88,13 +84,11 @@ def walk_file(
             is_broken = stop in (WalkStop.BAD_LENGTH, WalkStop.BAD_MAGIC)
             is_last = is_broken or (ends_here and stop is not WalkStop.TABLE_FULL)
             yield Part(data=buffer, position=position, walk=walk, is_last=is_last)
-            if len(walk.headers):
-                table, spare_table = spare_table, table
         if is_last:
             return
         position += at
         if at > 0:
-            buffer, spare = spare, buffer
+            buffer = chunk
         else:
             # The batch does not fit: make room for it, if the file is as long as its length says.
             needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD

@@ -1,4 +1,4 @@
-"""A segment is read run by run, the next one prepared by a thread while a run is looked at."""
+"""A segment is read run by run; threads prepare the next ones while a run is looked at."""
 
 from __future__ import annotations
 
@@ -78,10 +78,11 @@ def looked_at(runs: Iterator[DecodedRun], pause_s: float = 0.004) -> list[tuple[
     return found
 
 
+@pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("codecs", [(Codec.NONE,), (Codec.ZSTD,), (Codec.NONE, Codec.LZ4)])
-def test_a_run_holds_while_the_next_one_is_prepared(codecs: tuple[Codec, ...]) -> None:
+def test_a_run_holds_while_the_next_ones_are_prepared(codecs: tuple[Codec, ...], threads: int) -> None:
     file, expected = records(1, codecs, 12 * MIB)
-    reader = RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows)
+    reader = RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows, threads=threads)
 
     found = looked_at(reader.read(file))
 
@@ -92,6 +93,24 @@ def test_a_run_holds_while_the_next_one_is_prepared(codecs: tuple[Codec, ...]) -
     ]
     assert threading.current_thread() not in file.readers
     assert not alive()
+
+
+def test_a_part_of_many_runs_is_delivered_one_by_one() -> None:
+    """Zeros are a thousandth of their size when compressed: one read is many runs."""
+    parts = [
+        build_batch([Record(i, key=b"%d" % i, value=bytes(300_000))], BatchOptions(codec=Codec.ZSTD))
+        for i in range(300)
+    ]
+    noise = [build_batch([Record(300 + i, key=b"", value=random.randbytes(MIB))]) for i in range(2)]
+    file = Batches(b"".join([*parts, *noise]))
+
+    found = looked_at(RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows, threads=2).read(file))
+
+    assert [(offset, key) for offset, key, _ in found] == [
+        *((i, b"%d" % i) for i in range(300)),
+        (300, b""),
+        (301, b""),
+    ]
 
 
 def test_what_is_read_at_once_needs_no_thread() -> None:
@@ -123,7 +142,7 @@ def test_nothing_reads_on_once_the_runs_are_let_go() -> None:
     runs = reader.read(file)
     next(runs)
 
-    runs.close()  # type: ignore[attr-defined]
+    runs.close()
     file.readers.clear()
     time.sleep(0.02)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.records.kernels import clean as kernel
+from tests import naive_sums
 from tests.guarded import GuardedBuffer
 from tests.naive_cleaning import Decoded, Rules, clean_batch
 from tests.records.kernels.cleaned import NOW, batches, key_of, read
@@ -93,3 +94,22 @@ def clean(run: DecodedRun, discards: list[bool], given: Rules) -> tuple[bytes, i
     )
     assert not pending
     return out[:size].tobytes(), refused
+
+
+@given(st.lists(st.binary(max_size=90), max_size=4), st.binary(max_size=5))
+def test_batches_are_sealed_with_their_length_and_checksum(records: list[bytes], between: bytes) -> None:
+    expected, data, spans = bytearray(), bytearray(), []
+    for record in records:
+        header = bytes(61)
+        sealed = bytearray(header + record)
+        sealed[8:12] = (len(sealed) - 12).to_bytes(4, "big")
+        sealed[17:21] = naive_sums.crc32c(bytes(sealed[21:])).to_bytes(4, "big")
+        spans.append((len(data), len(data) + len(sealed)))
+        data += header + record + between
+        expected += sealed + between
+
+    out = GuardedBuffer(len(data)).behind
+    out[:] = np.frombuffer(bytes(data), np.uint8)
+    kernel.seal_batches(out, np.array(spans, np.int64).reshape(-1, 2))
+
+    assert out.tobytes() == expected

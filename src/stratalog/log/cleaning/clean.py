@@ -12,8 +12,8 @@ Kafka: Cleaner.doClean
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -25,14 +25,16 @@ from stratalog.errors import DiskError
 from stratalog.files.disk import changing
 from stratalog.files.names import FileState
 from stratalog.files.reading import DiskReader
-from stratalog.log.cleaning.filter import FilteredRun, LastRecord, Rules, RunFilter
+from stratalog.log.cleaning.filter import FilteredRun, JudgedRun, LastRecord, Rules, RunFilter
 from stratalog.log.cleaning.groups import SegmentSizes, group_segments
 from stratalog.log.cleaning.newest import NewerRecords
 from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.output import Output
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.log.cleaning.transactions import NO_DATA, CleanedTransactions, OpenData, aborted_between
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.segments import SegmentReaders
+from stratalog.segment.headers import CHUNK_SIZE
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
@@ -43,8 +45,6 @@ Replace = Callable[[LogSegment, Sequence[SegmentReader]], object]
 """Replaces the original segments by the cleaned one."""
 Observe = Callable[[DecodedRun, FilteredRun], object]
 """Called with every run of the second pass, and what is left of it."""
-
-NO_TIMESTAMP = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,37 +314,52 @@ class Cleaning:
         return facts
 
     def _filter_into(self, cleaned: LogSegment | None, group: Sequence[SegmentReader]) -> CleanedSegment:
-        self._transactions.keep_aborted = None if cleaned is None else cleaned.append_aborted
+        aborted: list[AbortedTxn] = []
+        self._transactions.keep_aborted = aborted.append
         # Kafka reads the producers' last records again for each group. Here they are read once: a batch that
         # is no longer the last one is only kept longer than necessary.
         run_filter = RunFilter(self._newest, self._log.last_records)
-        stats = self._stats
-        size, max_timestamp = 0, NO_TIMESTAMP
+        is_behind = self._observe is _unseen and sum(segment.size for segment in group) > CHUNK_SIZE
+        with Output(cleaned, is_behind=is_behind) as output:
+            for run, rules in self._runs(group):
+                judged = run_filter.judge(run, self._transactions, rules, output.memory())
+                self._count(run, judged)
+                if self._observe is _unseen:
+                    output.put(judged, tuple(aborted))
+                else:
+                    kept = judged.finish()
+                    self._observe(run, kept)
+                    output.write(kept, aborted)
+                    output.give_back(judged)
+                aborted.clear()
+                if cleaned is not None and (written := output.newly_written()):
+                    self._throttle(written)
+        if cleaned is not None and (written := output.newly_written()):
+            self._throttle(written)
+        self._stats.bytes_written += output.size
+        return CleanedSegment(group[0].base_offset, output.size, output.max_timestamp, group[-1].modified_ms)
+
+    def _runs(self, group: Sequence[SegmentReader]) -> Iterator[tuple[DecodedRun, Rules]]:
+        """The runs of these segments, with the rules for each."""
         for index, segment in enumerate(group):
             is_last = index + 1 == len(group)
             end = segment.read_next_offset() if is_last else group[index + 1].base_offset
             self._transactions.add_aborted(self._log.aborted_between(segment.base_offset, end))
             rules = self._rules.of(segment)
             is_hashed = self._newest.needs_hashes(segment.base_offset)
-            for run in self._reader.read(segment, is_hashed=is_hashed):
-                self._check_done()
-                self._throttle(run.size)
-                self._on_read(run.size)
-                kept = run_filter.filter(run, self._transactions, rules)
-                stats.bytes_read += run.size
-                stats.records_read += kept.records_read
-                stats.records_without_key += kept.records_without_key
-                stats.bytes_written += len(kept.data)
-                stats.records_written += kept.records_written
-                self._observe(run, kept)
-                if not len(kept.data):
-                    continue
-                size += len(kept.data)
-                max_timestamp = max(max_timestamp, int(kept.batches["max_timestamp"].max()))
-                if cleaned is not None:
-                    cleaned.append(kept.data, kept.batches, kept.max_offset)
-                    self._throttle(len(kept.data))
-        return CleanedSegment(group[0].base_offset, size, max_timestamp, group[-1].modified_ms)
+            with closing(self._reader.read(segment, is_hashed=is_hashed)) as runs:
+                for run in runs:
+                    self._check_done()
+                    self._throttle(run.size)
+                    self._on_read(run.size)
+                    yield run, rules
+
+    def _count(self, run: DecodedRun, judged: JudgedRun) -> None:
+        stats = self._stats
+        stats.bytes_read += run.size
+        stats.records_read += judged.records_read
+        stats.records_without_key += judged.records_without_key
+        stats.records_written += judged.records_written
 
     def _create(self, first: SegmentReader) -> LogSegment:
         disk, config = changing(self._log.disk), self._log.config

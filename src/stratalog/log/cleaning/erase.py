@@ -26,8 +26,8 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.erase_filter import erase_runs
 from stratalog.log.cleaning.erase_proof import Removed, prove, sha256_of
 from stratalog.log.cleaning.erase_selection import Found, Matcher
+from stratalog.log.cleaning.parts import BatchFile
 from stratalog.log.cleaning.replace import replace_segments
-from stratalog.log.cleaning.runs import BatchFile
 from stratalog.log.scheduler import ScheduledTask
 from stratalog.log.segments import LogSegments
 from stratalog.records.kernels.memory import Bytes

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from stratalog.log.cleaning.erase_selection import Matcher
 from stratalog.log.cleaning.filter import compress_spans
-from stratalog.log.cleaning.runs import BatchFile, DecodedRun
+from stratalog.log.cleaning.parts import BatchFile
+from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.records.batch import (
     LAST_OFFSET_DELTA_AT,
     LOG_OVERHEAD,

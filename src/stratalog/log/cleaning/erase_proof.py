@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stratalog.errors import EraseProofError
 from stratalog.log.cleaning.erase_selection import Selection, hash_of_key
-from stratalog.log.cleaning.runs import BatchFile
+from stratalog.log.cleaning.parts import BatchFile
 from stratalog.records.batch import Attributes, BatchHeader
 from stratalog.records.build import Record
 from stratalog.records.reader import RecordBatch, read_batches

@@ -19,7 +19,7 @@ from stratalog.limits import INT64_MAX
 from stratalog.log.cleaning.newest import NewerRecords
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.log.cleaning.transactions import CleanedTransactions
-from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader, write_crc
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.compression import CODEC_MASK, compress
 from stratalog.records.kernels import clean as kernel
 from stratalog.records.kernels.clean import GROWTH_OF_A_RECORD, LAST_RECORD, VERDICT
@@ -28,6 +28,7 @@ from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import new_table, walk_batches
 
 _FIRST_SIZE = 2 << 20
+_ATTRIBUTES_AT = 22  # in a batch: the byte of the attributes that has the codec
 
 
 class LastRecord(NamedTuple):
@@ -69,34 +70,87 @@ class FilteredRun(NamedTuple):
     is_dropped: NDArray[np.bool_]
 
 
-class RunFilter:
-    """Filters runs for one cleaning; holds the memory for its output."""
+class OutputMemory:
+    """Memory for what is left of one run."""
 
-    __slots__ = (
-        "_found",
-        "_keep",
-        "_last_records",
-        "_newest",
-        "_out",
-        "_to_compress",
-        "_verdicts",
-        "_written",
-    )
+    __slots__ = ("out", "table", "to_compress")
+
+    def __init__(self) -> None:
+        self.out = aligned_buffer(_FIRST_SIZE)
+        self.to_compress = np.empty((0, 2), np.int64)
+        self.table = new_table()
+
+    def make_room(self, run: DecodedRun) -> None:
+        count = len(run.batches)
+        if count > len(self.to_compress):
+            self.table = new_table(2 * count)
+            self.to_compress = np.empty((2 * count, 2), np.int64)
+        unpacked = int((run.batches["records_end"] - run.batches["records_position"]).sum())
+        most = run.size + unpacked + RECORD_BATCH_OVERHEAD * count + GROWTH_OF_A_RECORD * len(run.rows)
+        if most > len(self.out):
+            self.out = aligned_buffer(2 * most)
+
+
+class JudgedRun(NamedTuple):
+    """What is left of a run, before batches that lost records are compressed again.
+
+    `size` bytes of the memory are filled, and its first `pending_count` rows of `to_compress`. The rest is as
+    in `FilteredRun`.
+    """
+
+    memory: OutputMemory
+    size: int
+    pending_count: int
+    records_read: int
+    records_without_key: int
+    records_written: int
+    keep: NDArray[np.bool_]
+    is_dropped: NDArray[np.bool_]
+
+    def finish(self) -> FilteredRun:
+        """Compress what is to be compressed; this needs no other run, so any thread can do it."""
+        data = self.memory.out[: self.size]
+        if self.pending_count:
+            data = compress_spans(data, self.memory.to_compress[: self.pending_count])
+        written = walk_batches(data, table=self.memory.table, check_crc=False).headers
+        return FilteredRun(
+            data=data,
+            batches=written,
+            records_read=self.records_read,
+            records_without_key=self.records_without_key,
+            records_written=self.records_written,
+            max_offset=int(written["last_offset"][-1]) if len(written) else -1,
+            keep=self.keep,
+            is_dropped=self.is_dropped,
+        )
+
+
+class RunFilter:
+    """Filters runs for one cleaning."""
+
+    __slots__ = ("_found", "_keep", "_last_records", "_memory", "_newest", "_verdicts")
 
     def __init__(self, newest: NewerRecords, last_records: Mapping[int, LastRecord]) -> None:
         self._newest = newest
         self._last_records = _table_of(last_records)
-        self._out = aligned_buffer(_FIRST_SIZE)
         self._keep = np.empty(0, np.bool_)
         self._found = np.empty(0, np.int64)
-        self._to_compress = np.empty((0, 2), np.int64)
         self._verdicts = np.empty(0, VERDICT)
-        self._written = new_table()
+        self._memory: OutputMemory | None = None
 
     def filter(self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules) -> FilteredRun:
-        """The part of a run that stays; the keys of the run are hashed if `NewerRecords` says how."""
+        """The part of a run that stays, in memory that is used again for the next one."""
+        if self._memory is None:
+            self._memory = OutputMemory()
+        return self.judge(run, transactions, rules, self._memory).finish()
+
+    def judge(
+        self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules, memory: OutputMemory
+    ) -> JudgedRun:
+        """Write the part of a run that stays into this memory; the runs of a log are judged in order."""
         batches, rows = run.batches, run.rows
         self._make_room(run)
+        memory.make_room(run)
         verdicts = self._verdicts[: len(batches)]
         verdicts["can_discard"] = False
         transactions.read_batches(run.data, batches, rows, verdicts["can_discard"])
@@ -113,7 +167,7 @@ class RunFilter:
             verdicts,
             self._keep,
         )
-        size, pending, refused = kernel.write_batches(
+        size, pending_count, refused = kernel.write_batches(
             run.original,
             run.data,
             batches,
@@ -121,23 +175,19 @@ class RunFilter:
             verdicts,
             self._keep,
             _horizon_ms(rules),
-            self._out,
-            self._to_compress,
+            memory.out,
+            memory.to_compress,
         )
         if refused >= 0:
             raise _no_empty_message(batches[refused])
-        data = self._out[:size]
-        if pending:
-            data = compress_spans(data, self._to_compress[:pending])
-        written = walk_batches(data, table=self._written, check_crc=False).headers
         unread = verdicts["rows_count"][verdicts["is_deleted"]].sum()
-        return FilteredRun(
-            data=data,
-            batches=written,
+        return JudgedRun(
+            memory=memory,
+            size=size,
+            pending_count=pending_count,
             records_read=len(rows) - int(unread),
             records_without_key=without_key,
             records_written=int(verdicts["kept_count"].sum()),
-            max_offset=int(written["last_offset"][-1]) if len(written) else -1,
             keep=self._keep[: len(rows)],
             is_dropped=verdicts["drops_records"],
         )
@@ -146,32 +196,29 @@ class RunFilter:
         count, rows_count = len(run.batches), len(run.rows)
         if count > len(self._verdicts):
             self._verdicts = np.empty(2 * count, VERDICT)
-            self._written = new_table(2 * count)
-            self._to_compress = np.empty((2 * count, 2), np.int64)
         if rows_count > len(self._keep):
             self._keep = np.empty(2 * rows_count, np.bool_)
             self._found = np.empty(2 * rows_count, np.int64)
-        unpacked = int((run.batches["records_end"] - run.batches["records_position"]).sum())
-        most = run.size + unpacked + RECORD_BATCH_OVERHEAD * count + GROWTH_OF_A_RECORD * rows_count
-        if most > len(self._out):
-            self._out = aligned_buffer(2 * most)
 
 
 def compress_spans(written: Bytes, spans: NDArray[np.int64]) -> Bytes:
     """The output with the batches at these (start, end) compressed, and lengths and checksums to match."""
     view = written.data
-    parts: list[memoryview | bytearray] = []
-    done = 0
-    for start, end in spans.tolist():
-        header = BatchHeader.unpack(view, start)
-        section = compress(header.attributes & CODEC_MASK, view[start + RECORD_BATCH_OVERHEAD : end])
-        length = header.batch_length + len(section) - (end - start - RECORD_BATCH_OVERHEAD)
-        batch = bytearray(header._replace(batch_length=length).pack()) + section
-        write_crc(batch, 0, len(batch))
-        parts += [view[done:start], batch]
+    parts: list[memoryview | bytes] = []
+    placed = np.empty_like(spans)
+    done = size = 0
+    for index, (start, end) in enumerate(spans.tolist()):
+        records = start + RECORD_BATCH_OVERHEAD
+        section = compress(view[start + _ATTRIBUTES_AT] & CODEC_MASK, view[records:end])
+        parts += (view[done:records], section)
+        size += records - done
+        placed[index] = size - RECORD_BATCH_OVERHEAD, size + len(section)
+        size += len(section)
         done = end
     parts.append(view[done:])
-    return byte_array(b"".join(parts))
+    joined = byte_array(bytearray().join(parts))
+    kernel.seal_batches(joined, placed)
+    return joined
 
 
 def _horizon_ms(rules: Rules) -> int:

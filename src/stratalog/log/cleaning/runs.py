@@ -1,48 +1,29 @@
 """A segment's records in runs, as both passes of the cleaner read them, in reused memory.
 
-Reading, unpacking and hashing take about as long as the cleaner's own work on a run, and all of them
-run without the GIL: a second thread prepares the next run while the caller works on this one.
-
-Every batch is read whole and its checksum checked. Kafka's cleaner does not check it; but a damaged key would
-replace another key, and a rewritten batch would get a valid checksum.
+Reading, unpacking and hashing take longer than the cleaner's own work on a run, and all of them run
+without the GIL: other threads prepare the next runs while the caller works on this one.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Generator
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
-from stratalog.limits import INT64_MAX, INT64_MIN
-from stratalog.records.compression import DEFAULT_LIMIT, Scratch
-from stratalog.records.kernels import decode as decoding
-from stratalog.records.kernels.decode import RECORD, RecordTable
+from stratalog.log.cleaning.parts import BatchFile, Part, PartMemory, PartSource
+from stratalog.records.compression import DEFAULT_LIMIT
+from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.offset_map import Hashes
 from stratalog.records.kernels.walk import BatchTable, survey
-from stratalog.records.unpack import Run, invalid_record, next_run
-from stratalog.records.walk import WalkStop, explain_stop, wrong_crc
-from stratalog.segment.headers import CHUNK_SIZE, Part, walk_file
+from stratalog.records.unpack import next_run
+from stratalog.records.walk import wrong_crc
+from stratalog.segment.headers import CHUNK_SIZE
 
-_FIRST_ROWS = 8192
-
-
-class BatchFile(Protocol):
-    """Batches to be read: a segment, a file of another name, or a range in quarantine."""
-
-    @property
-    def log_path(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def read_into(self, buffer: Bytes, position: int) -> int: ...
-
+MOST_THREADS = 4
 
 HashRows = Callable[[Bytes, RecordTable, Hashes], None]
 """Writes the hash of each row's key; the rows' keys are in the bytes."""
@@ -64,143 +45,184 @@ class DecodedRun(NamedTuple):
     """Bytes of these batches in the file."""
 
 
-_Asked = SimpleQueue[Future[DecodedRun | None] | None]
-"""Memory for the runs that are requested; None when no more are wanted."""
-
-
 class RunReader:
-    """Reads segments, one at a time; holds the memory for the current run and the next one."""
+    """Reads segments, one at a time; holds the memory for the current run and the next ones.
 
-    __slots__ = ("_hash_rows", "_memory", "_spare")
+    `threads` prepare runs ahead; None: as many as there are cores, at most MOST_THREADS.
+    """
 
-    def __init__(self, hash_rows: HashRows | None = None) -> None:
+    __slots__ = ("_hash_rows", "_memories", "_threads")
+
+    def __init__(self, hash_rows: HashRows | None = None, *, threads: int | None = None) -> None:
         self._hash_rows = hash_rows
-        self._memory, self._spare = _Memory(), _Memory()
+        self._threads = threads or min(MOST_THREADS, _cores())
+        self._memories = [PartMemory()]
 
     def read(
         self, segment: BatchFile, start_position: int = 0, *, is_hashed: bool = True
-    ) -> Iterator[DecodedRun]:
+    ) -> Generator[DecodedRun, None, None]:
         """All batches from a position on; CorruptRecordError if they do not reach the end of the file.
 
         The keys are hashed if `is_hashed` and the reader was told how.
         """
-        runs = self._read(segment, start_position, self._hash_rows if is_hashed else None)
-        # A segment that fits into one run leaves nothing to read ahead.
-        return runs if segment.size - start_position <= CHUNK_SIZE else _ahead(runs)
+        decoder = _Decoder(segment, start_position, self._hash_rows if is_hashed else None)
+        chunks_count = -(-(segment.size - start_position) // CHUNK_SIZE)
+        if chunks_count <= 1:  # leaves nothing to read ahead
+            return decoder.all_runs(self._memories[0])
+        threads = min(self._threads, chunks_count)
+        # One part is with the caller, each thread has one, and one is ready.
+        self._memories += [PartMemory() for _ in range(threads + 2 - len(self._memories))]
+        return _ahead(decoder, self._memories, threads)
 
-    def _read(
-        self, segment: BatchFile, start_position: int, hash_rows: HashRows | None
-    ) -> Iterator[DecodedRun]:
-        path = segment.log_path
-        parts = walk_file(segment.read_into, start_position, segment.size, check_crc=True, is_ahead=True)
-        for part in parts:
-            try:
-                yield from self._runs(part, hash_rows)
-            except CorruptRecordError as error:
-                raise error.at(position=part.position + error.position, path=path) from error
-            _check_end(part, segment.size, path)
-            start_position = part.position + part.walk.next_position
-        if start_position < segment.size:
-            raise CorruptRecordError(
-                f"the file ends here, {segment.size - start_position} bytes too early.",
-                position=start_position,
-                path=path,
-            )
 
-    def _runs(self, part: Part, hash_rows: HashRows | None) -> Iterator[DecodedRun]:
-        headers = part.walk.headers
+class _Decoder:
+    """Decodes the parts of one file."""
+
+    def __init__(self, file: BatchFile, position: int, hash_rows: HashRows | None) -> None:
+        self._path, self._hash_rows = file.log_path, hash_rows
+        self.source = PartSource(file, position)
+
+    def all_runs(self, memory: PartMemory) -> Generator[DecodedRun, None, None]:
+        """The runs of all parts, in the same memory."""
+        while (part := self.source.next_part(memory)) is not None:
+            yield from self.runs(part, memory)
+
+    def runs(self, part: Part, memory: PartMemory) -> Generator[DecodedRun, None, None]:
+        """The runs of a part; a run is valid until the one after the next is requested."""
+        try:
+            yield from self._runs(part, memory)
+        except CorruptRecordError as error:
+            raise error.at(position=part.position + error.position, path=self._path) from error
+        if part.problem is not None:
+            raise part.problem
+
+    def _runs(self, part: Part, memory: PartMemory) -> Generator[DecodedRun, None, None]:
+        headers, hash_rows = part.headers, self._hash_rows
+        current, spare = memory.runs
         start = 0
         while start < len(headers):
             good, _, _, _ = survey(headers, start)
             if good == start:
                 raise wrong_crc(part.data, headers[start])
-            memory = self._memory
-            run = next_run(part.data, headers[:good], start, memory.scratch, DEFAULT_LIMIT)
+            run = next_run(part.data, headers[:good], start, current.scratch, DEFAULT_LIMIT)
             count = len(run.batches)
             if count:
-                rows = memory.decode(run)
-                hashes = memory.hashes[: 0 if hash_rows is None else len(rows)]
+                rows = current.decode(run)
+                hashes = current.hashes[: 0 if hash_rows is None else len(rows)]
                 if hash_rows is not None:
                     hash_rows(run.data, rows, hashes)
                 first, last = headers[start], headers[start + count - 1]
                 size = int(last["position"]) + int(last["size"]) - int(first["position"])
-                self._memory, self._spare = self._spare, memory
+                current, spare = spare, current
                 yield DecodedRun(part.data, run.data, run.batches, rows, hashes, size)
             if run.problem is not None:
                 raise run.problem
             start += count
 
 
-def _ahead(runs: Iterator[DecodedRun]) -> Iterator[DecodedRun]:
-    """The same runs; each is requested when the previous run is returned.
+class _Task:
+    """A part that a thread works on: its runs, then None or an error.
 
-    The thread ends with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
+    `room` counts how many runs may be decoded before the caller is done with earlier ones.
+    """
+
+    __slots__ = ("memory", "room", "runs")
+
+    def __init__(self, memory: PartMemory) -> None:
+        self.memory = memory
+        self.room = threading.Semaphore(len(memory.runs))
+        self.runs: SimpleQueue[DecodedRun | BaseException | None] = SimpleQueue()
+
+
+def _ahead(
+    decoder: _Decoder, memories: list[PartMemory], threads_count: int
+) -> Generator[DecodedRun, None, None]:
+    """The same runs, in order; threads decode the next ones.
+
+    The threads end with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
     its owner may then close. An executor is not used, because executors stop when the main thread ends, while
     other threads, such as the cleaner's, may go on.
     """
-    asked: _Asked = SimpleQueue()
-    thread = threading.Thread(target=_prepare, args=(runs, asked), name="stratalog-runs", daemon=True)
-    thread.start()
+    pool = _Pool(decoder, memories)
+    threads = [
+        threading.Thread(target=pool.work, name="stratalog-runs", daemon=True) for _ in range(threads_count)
+    ]
+    for thread in threads:
+        thread.start()
     try:
-        coming = _ask(asked)
-        while (run := coming.result()) is not None:
-            coming = _ask(asked)
-            yield run
+        while (task := pool.tasks.get()) is not None:
+            while (run := task.runs.get()) is not None:
+                if isinstance(run, BaseException):
+                    raise run
+                yield run
+                task.room.release()
+            pool.free.put(task.memory)
     finally:
-        asked.put(None)
-        thread.join()
+        pool.stop(threads_count)
+        for thread in threads:
+            thread.join()
 
 
-def _ask(asked: _Asked) -> Future[DecodedRun | None]:
-    coming: Future[DecodedRun | None] = Future()
-    asked.put(coming)
-    return coming
+class _Pool:
+    """The state that the threads share: parts are taken one at a time, and decoded side by side."""
 
+    def __init__(self, decoder: _Decoder, memories: list[PartMemory]) -> None:
+        self._decoder = decoder
+        self._turn = threading.Lock()
+        self._begun: list[_Task] = []
+        self._is_stopped = False
+        self.tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self.free: SimpleQueue[PartMemory | None] = SimpleQueue()
+        for memory in memories:
+            self.free.put(memory)
 
-def _prepare(runs: Iterator[DecodedRun], asked: _Asked) -> None:
-    while (coming := asked.get()) is not None:
-        try:
-            coming.set_result(next(runs, None))
-        except BaseException as error:  # raised again in the consumer
-            coming.set_exception(error)
+    def stop(self, threads_count: int) -> None:
+        """Nothing more is wanted."""
+        self._is_stopped = True
+        for _ in range(threads_count):
+            self.free.put(None)
+        for task in [*self._begun]:
+            task.room.release()
 
+    def work(self) -> None:
+        """What each thread does until there are no more parts."""
+        while (memory := self.free.get()) is not None:
+            task = _Task(memory)
+            with self._turn:
+                # The order of the tasks is that of the parts.
+                if self._is_stopped:
+                    return
+                try:
+                    part = self._decoder.source.next_part(memory)
+                except BaseException as error:  # raised again in the consumer
+                    task.runs.put(error)
+                    self.tasks.put(task)
+                    return
+                if part is None:
+                    self.tasks.put(None)
+                    return
+                self._begun = [*self._begun[-8:], task]
+                self.tasks.put(task)
+            self._decode(part, task)
 
-class _Memory:
-    """Memory into which one run is decompressed and decoded."""
-
-    __slots__ = ("_rows", "hashes", "scratch")
-
-    def __init__(self) -> None:
-        self.scratch = Scratch()
-        self._rows: RecordTable = np.empty(_FIRST_ROWS, RECORD)
-        self.hashes: Hashes = np.empty((_FIRST_ROWS, 2), np.uint64)
-
-    def decode(self, run: Run) -> RecordTable:
-        decode = decoding.decode_legacy if run.is_legacy else decoding.decode
-        done, at, outcome = 0, (0, 0, 0), decoding.MORE
+    def _decode(self, part: Part, task: _Task) -> None:
+        runs = self._decoder.runs(part, task.memory)
+        found: DecodedRun | BaseException | None
         while True:
-            count, outcome, at = decode(
-                run.data, run.batches, self._rows[done:], at, INT64_MAX, INT64_MIN, INT64_MAX
-            )
-            done += count
-            if outcome != decoding.MORE:
-                break
-            # Memory grows with the records that are really there, not with the count in a header.
-            rows = np.empty(2 * len(self._rows), RECORD)
-            rows[:done] = self._rows[:done]
-            self._rows = rows
-            self.hashes = np.empty((len(rows), 2), np.uint64)
-        if outcome != decoding.DONE:
-            raise invalid_record(run.batches[at[0]], outcome)
-        return self._rows[:done]
+            task.room.acquire()
+            if self._is_stopped:
+                return
+            try:
+                found = next(runs, None)
+            except BaseException as error:  # raised again in the consumer
+                found = error
+            task.runs.put(found)
+            if not isinstance(found, DecodedRun):
+                return
 
 
-def _check_end(part: Part, size: int, path: str) -> None:
-    """The last run must end where the file ends: a torn tail would be lost with the old file."""
-    walk = part.walk
-    if part.is_last and walk.stop not in (WalkStop.END, WalkStop.TABLE_FULL):
-        at = walk.next_position
-        end = min(len(part.data), at + size - part.position)
-        raise CorruptRecordError(
-            explain_stop(part.data, at, end, walk.stop), position=part.position + at, path=path
-        )
+def _cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

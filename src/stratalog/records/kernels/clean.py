@@ -209,6 +209,15 @@ def write_batches(
     return position, pending, -1
 
 
+@kernel
+def seal_batches(out: Bytes, spans: NDArray[np.int64]) -> None:
+    """Write the length and the checksum of each v2 batch at one of these (start, end)."""
+    for index in range(len(spans)):
+        start, end = spans[index, 0], spans[index, 1]
+        _put_int(out, start + 8, np.int64(end - start - LOG_OVERHEAD), 4)
+        _put_int(out, start + 17, np.int64(crc32c(out, start + 21, end)), 4)
+
+
 @inlined
 def _put_int(out: Bytes, position: int, value: Any, size: int) -> None:
     for i in range(size):

@@ -1,0 +1,109 @@
+"""Appends what is left of a group of segments to the segment that replaces them.
+
+Compressing and writing take about as long as reading and judging the next run, and need no GIL: if there is
+much to write, a thread of its own does both, a few runs behind.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from queue import SimpleQueue
+from types import TracebackType
+from typing import NamedTuple
+
+from stratalog.log.cleaning.filter import FilteredRun, JudgedRun, OutputMemory
+from stratalog.segment.segment import LogSegment
+from stratalog.segment.txn_index import AbortedTxn
+
+NO_TIMESTAMP = -1
+_MEMORIES = 3  # one is filled, one is written, one waits
+
+
+class _Job(NamedTuple):
+    run: JudgedRun
+    aborted: Sequence[AbortedTxn]
+
+
+class Output:
+    """The end of a cleaning: runs in order, into a segment or, for a forecast, nowhere.
+
+    `is_behind` says whether a thread does the work. Leaving the context waits for it and raises what it met.
+    `size` and `max_timestamp` are those of the runs that are written so far.
+    """
+
+    def __init__(self, cleaned: LogSegment | None, *, is_behind: bool) -> None:
+        self._cleaned = cleaned
+        self.size, self.max_timestamp = 0, NO_TIMESTAMP
+        self._reported_size = 0
+        self._problem: BaseException | None = None
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._free: SimpleQueue[OutputMemory] = SimpleQueue()
+        for _ in range(_MEMORIES if is_behind else 1):
+            self._free.put(OutputMemory())
+        self._thread: threading.Thread | None = None
+        if is_behind:
+            self._thread = threading.Thread(target=self._work, name="stratalog-cleaned", daemon=True)
+            self._thread.start()
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._thread is not None:
+            if error is not None and self._problem is None:
+                self._problem = error  # nothing more is written
+            self._jobs.put(None)
+            self._thread.join()
+        if error is None and self._problem is not None:
+            raise self._problem
+
+    def memory(self) -> OutputMemory:
+        """Memory to judge a run into; waits until there is some, and raises what the thread met."""
+        found = self._free.get()
+        if self._problem is not None:
+            raise self._problem
+        return found
+
+    def put(self, run: JudgedRun, aborted: Sequence[AbortedTxn]) -> None:
+        """Write a run, and index the aborted transactions whose markers it has."""
+        if self._thread is None:
+            self.write(run.finish(), aborted)
+            self._free.put(run.memory)
+        else:
+            self._jobs.put(_Job(run, aborted))
+
+    def give_back(self, run: JudgedRun) -> None:
+        """The memory of a run that the caller has finished and written itself can be used again."""
+        self._free.put(run.memory)
+
+    def write(self, kept: FilteredRun, aborted: Sequence[AbortedTxn]) -> None:
+        """Append a run that is finished; without a thread only."""
+        if self._cleaned is not None:
+            for transaction in aborted:
+                self._cleaned.append_aborted(transaction)
+        if len(kept.data):
+            if self._cleaned is not None:
+                self._cleaned.append(kept.data, kept.batches, kept.max_offset)
+            self.max_timestamp = max(self.max_timestamp, int(kept.batches["max_timestamp"].max()))
+            self.size += len(kept.data)
+
+    def newly_written(self) -> int:
+        """The bytes written since this was asked last."""
+        size = self.size
+        written, self._reported_size = size - self._reported_size, size
+        return written
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                if self._problem is None:
+                    self.write(job.run.finish(), job.aborted)
+            except BaseException as error:  # raised again in the thread of the cleaning
+                self._problem = error
+            self._free.put(job.run.memory)

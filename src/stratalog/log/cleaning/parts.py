@@ -1,0 +1,174 @@
+"""The batches of a file in parts, each in memory of its own, so that several threads can work on them.
+
+A part is read and walked by one thread at a time, because only the walk of one part says where the next one
+begins. What follows, unpacking and decoding, needs no other part.
+
+Every batch is read whole and its checksum checked. Kafka's cleaner does not check it; but a damaged key would
+replace another key, and a rewritten batch would get a valid checksum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from stratalog.buffers import aligned_buffer
+from stratalog.errors import CorruptRecordError
+from stratalog.limits import INT64_MAX, INT64_MIN
+from stratalog.records.batch import LOG_OVERHEAD
+from stratalog.records.compression import CODEC_MASK, Scratch
+from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels.decode import RECORD, RecordTable
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.offset_map import Hashes
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.unpack import Run, invalid_record
+from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches
+from stratalog.segment.headers import CHUNK_SIZE
+
+_FIRST_ROWS = 8192
+_PACKED_CHUNK_SIZE = CHUNK_SIZE >> 2
+
+
+class BatchFile(Protocol):
+    """Batches to be read: a segment, a file of another name, or a range in quarantine."""
+
+    @property
+    def log_path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def read_into(self, buffer: Bytes, position: int) -> int: ...
+
+
+class RunMemory:
+    """Memory into which one run is decompressed and decoded."""
+
+    __slots__ = ("_rows", "hashes", "scratch")
+
+    def __init__(self) -> None:
+        self.scratch = Scratch()
+        self._rows: RecordTable = np.empty(_FIRST_ROWS, RECORD)
+        self.hashes: Hashes = np.empty((_FIRST_ROWS, 2), np.uint64)
+
+    def decode(self, run: Run) -> RecordTable:
+        decode = decoding.decode_legacy if run.is_legacy else decoding.decode
+        done, at, outcome = 0, (0, 0, 0), decoding.MORE
+        while True:
+            count, outcome, at = decode(
+                run.data, run.batches, self._rows[done:], at, INT64_MAX, INT64_MIN, INT64_MAX
+            )
+            done += count
+            if outcome != decoding.MORE:
+                break
+            # Memory grows with the records that are really there, not with the count in a header.
+            rows = np.empty(2 * len(self._rows), RECORD)
+            rows[:done] = self._rows[:done]
+            self._rows = rows
+            self.hashes = np.empty((len(rows), 2), np.uint64)
+        if outcome != decoding.DONE:
+            raise invalid_record(run.batches[at[0]], outcome)
+        return self._rows[:done]
+
+
+class PartMemory:
+    """Memory for a part: its bytes, its headers, and two of its runs, the current one and the next."""
+
+    __slots__ = ("_buffer", "_table", "runs")
+
+    def __init__(self) -> None:
+        self._buffer = aligned_buffer(CHUNK_SIZE)
+        self._table = new_table()
+        self.runs = (RunMemory(), RunMemory())
+
+    def room_for(self, size: int) -> Bytes:
+        """A buffer of at least this size; a large one is given back when it is no longer needed."""
+        if size > len(self._buffer) or size <= CHUNK_SIZE < len(self._buffer):
+            self._buffer = aligned_buffer(max(size, CHUNK_SIZE))
+        return self._buffer
+
+    def walk(self, end: int) -> tuple[BatchTable, int, WalkStop]:
+        """The headers of the batches in the first `end` bytes, where they end, and why there."""
+        count, at = 0, 0
+        while True:
+            walk = walk_batches(self._buffer, start=at, end=end, table=self._table[count:])
+            count, at = count + len(walk.headers), walk.next_position
+            if walk.stop is not WalkStop.TABLE_FULL:
+                return self._table[:count], at, walk.stop
+            larger = new_table(2 * len(self._table))
+            larger[:count] = self._table
+            self._table = larger
+
+
+class Part(NamedTuple):
+    """Whole batches; `data` begins at byte `position` of the file, and the headers have positions in it.
+
+    `problem` is what follows these batches, if that cannot be read.
+    """
+
+    data: Bytes
+    position: int
+    headers: BatchTable
+    problem: CorruptRecordError | None
+
+
+class PartSource:
+    """Reads a file part by part; for one thread at a time.
+
+    Parts are smaller where batches are compressed: so a part is mostly one run, and two threads have an equal
+    share.
+    """
+
+    __slots__ = ("_chunk_size", "_file", "_position", "is_at_end")
+
+    def __init__(self, file: BatchFile, position: int) -> None:
+        self._file, self._position = file, position
+        self._chunk_size = CHUNK_SIZE
+        self.is_at_end = position >= file.size
+
+    def next_part(self, memory: PartMemory) -> Part | None:
+        """The next part, in this memory; None at the end."""
+        size, wanted = self._file.size, self._chunk_size
+        while not self.is_at_end:
+            wanted = min(wanted, size - self._position)
+            data = memory.room_for(wanted)
+            filled = self._file.read_into(data[:wanted], self._position)
+            headers, at, stop = memory.walk(filled)
+            # The file may have become shorter meanwhile.
+            ends_here = filled < wanted or self._position + filled >= size
+            if not ends_here and stop is WalkStop.TORN_TAIL:
+                if at:
+                    return self._part(data, headers, at)
+                # The batch does not fit: make room for it, if the file is as long as its length says.
+                needed = int.from_bytes(data[8:12].tobytes(), "big") + LOG_OVERHEAD
+                if needed <= size - self._position:
+                    wanted = needed
+                    continue
+                # Torn, or a damaged length: reading all that follows would waste memory.
+            elif not ends_here and stop is WalkStop.END:
+                return self._part(data, headers, at)
+            self.is_at_end = True
+            problem = None
+            if stop is not WalkStop.END:
+                problem = self._problem(at, explain_stop(data, at, filled, stop))
+            elif self._position + at < size:
+                left = size - self._position - at
+                problem = self._problem(at, f"the file ends here, {left} bytes too early.")
+            return self._part(data, headers, at, problem)
+        return None
+
+    def _part(
+        self, data: Bytes, headers: BatchTable, end: int, problem: CorruptRecordError | None = None
+    ) -> Part:
+        position = self._position
+        self._position += end
+        if len(headers):
+            is_packed = headers["attributes"][-1] & CODEC_MASK != 0
+            self._chunk_size = _PACKED_CHUNK_SIZE if is_packed else CHUNK_SIZE
+        return Part(data, position, headers, problem)
+
+    def _problem(self, at: int, reason: str) -> CorruptRecordError:
+        """A torn tail is one too: it would be lost with the old file."""
+        return CorruptRecordError(reason, position=self._position + at, path=self._file.log_path)
