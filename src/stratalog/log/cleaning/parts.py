@@ -102,7 +102,7 @@ class PartMemory:
             self._table = larger
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """Whole batches; `data` begins at byte `position` of the file, and the headers have positions in it.
 
     `problem` is what follows these batches, if that cannot be read.
@@ -128,7 +128,7 @@ class PartSource:
         self._chunk_size = CHUNK_SIZE
         self.is_at_end = position >= file.size
 
-    def next_part(self, memory: PartMemory) -> Part | None:
+    def next_part(self, memory: PartMemory) -> FilePart | None:
         """The next part, in this memory; None at the end."""
         size, wanted = self._file.size, self._chunk_size
         while not self.is_at_end:
@@ -161,13 +161,13 @@ class PartSource:
 
     def _part(
         self, data: Bytes, headers: BatchTable, end: int, problem: CorruptRecordError | None = None
-    ) -> Part:
+    ) -> FilePart:
         position = self._position
         self._position += end
         if len(headers):
             is_packed = headers["attributes"][-1] & CODEC_MASK != 0
             self._chunk_size = _PACKED_CHUNK_SIZE if is_packed else CHUNK_SIZE
-        return Part(data, position, headers, problem)
+        return FilePart(data, position, headers, problem)
 
     def _problem(self, at: int, reason: str) -> CorruptRecordError:
         """A torn tail is one too: it would be lost with the old file."""

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
-from stratalog.log.cleaning.parts import BatchFile, Part, PartMemory, PartSource
+from stratalog.log.cleaning.parts import BatchFile, FilePart, PartMemory, PartSource
 from stratalog.records.compression import DEFAULT_LIMIT
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
@@ -87,7 +87,7 @@ class _Decoder:
         while (part := self.source.next_part(memory)) is not None:
             yield from self.runs(part, memory)
 
-    def runs(self, part: Part, memory: PartMemory) -> Generator[DecodedRun, None, None]:
+    def runs(self, part: FilePart, memory: PartMemory) -> Generator[DecodedRun, None, None]:
         """The runs of a part; a run is valid until the one after the next is requested."""
         try:
             yield from self._runs(part, memory)
@@ -96,7 +96,7 @@ class _Decoder:
         if part.problem is not None:
             raise part.problem
 
-    def _runs(self, part: Part, memory: PartMemory) -> Generator[DecodedRun, None, None]:
+    def _runs(self, part: FilePart, memory: PartMemory) -> Generator[DecodedRun, None, None]:
         headers, hash_rows = part.headers, self._hash_rows
         current, spare = memory.runs
         start = 0
@@ -123,14 +123,16 @@ class _Decoder:
 class _Task:
     """A part that a thread works on: its runs, then None or an error.
 
-    `room` counts how many runs may be decoded before the caller is done with earlier ones.
+    `room` has an item for each run that may be decoded before the caller is done with an earlier one.
     """
 
     __slots__ = ("memory", "room", "runs")
 
     def __init__(self, memory: PartMemory) -> None:
         self.memory = memory
-        self.room = threading.Semaphore(len(memory.runs))
+        self.room: SimpleQueue[None] = SimpleQueue()
+        for _ in memory.runs:
+            self.room.put(None)
         self.runs: SimpleQueue[DecodedRun | BaseException | None] = SimpleQueue()
 
 
@@ -155,7 +157,7 @@ def _ahead(
                 if isinstance(run, BaseException):
                     raise run
                 yield run
-                task.room.release()
+                task.room.put(None)
             pool.free.put(task.memory)
     finally:
         pool.stop(threads_count)
@@ -182,7 +184,7 @@ class _Pool:
         for _ in range(threads_count):
             self.free.put(None)
         for task in [*self._begun]:
-            task.room.release()
+            task.room.put(None)
 
     def work(self) -> None:
         """What each thread does until there are no more parts."""
@@ -205,11 +207,11 @@ class _Pool:
                 self.tasks.put(task)
             self._decode(part, task)
 
-    def _decode(self, part: Part, task: _Task) -> None:
+    def _decode(self, part: FilePart, task: _Task) -> None:
         runs = self._decoder.runs(part, task.memory)
         found: DecodedRun | BaseException | None
         while True:
-            task.room.acquire()
+            task.room.get()
             if self._is_stopped:
                 return
             try:
