@@ -29,7 +29,7 @@ from stratalog.log.cleaning.filter import FilteredRun, JudgedRun, LastRecord, Ru
 from stratalog.log.cleaning.groups import SegmentSizes, group_segments
 from stratalog.log.cleaning.newest import NewerRecords
 from stratalog.log.cleaning.offset_map import OffsetMap
-from stratalog.log.cleaning.output import Output
+from stratalog.log.cleaning.output import CleanedOutput
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.log.cleaning.transactions import NO_DATA, CleanedTransactions, OpenData, aborted_between
 from stratalog.log.producers.entry import ProducerStateEntry
@@ -320,7 +320,7 @@ class Cleaning:
         # is no longer the last one is only kept longer than necessary.
         run_filter = RunFilter(self._newest, self._log.last_records)
         is_behind = self._observe is _unseen and sum(segment.size for segment in group) > CHUNK_SIZE
-        with Output(cleaned, is_behind=is_behind) as output:
+        with CleanedOutput(cleaned, is_behind=is_behind) as output:
             for run, rules in self._runs(group):
                 judged = run_filter.judge(run, self._transactions, rules, output.memory())
                 self._count(run, judged)

@@ -25,7 +25,7 @@ class _Job(NamedTuple):
     aborted: Sequence[AbortedTxn]
 
 
-class Output:
+class CleanedOutput:
     """The end of a cleaning: runs in order, into a segment or, for a forecast, nowhere.
 
     `is_behind` says whether a thread does the work. Leaving the context waits for it and raises what it met.
@@ -46,7 +46,7 @@ class Output:
             self._thread = threading.Thread(target=self._work, name="stratalog-cleaned", daemon=True)
             self._thread.start()
 
-    def __enter__(self) -> Output:
+    def __enter__(self) -> CleanedOutput:
         return self
 
     def __exit__(
