@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stratalog.errors import NeedsRecoveryError
-from stratalog.files.names import TopicPartition
+from stratalog.errors import CorruptRecordError, InvalidNameError, NeedsRecoveryError
+from stratalog.files.entries import Path
+from stratalog.files.names import FileKind, FileState, TopicPartition, parse_segment_file
 from stratalog.files.simulated import SimulatedDisk
-from stratalog.log.loader import load
+from stratalog.log.loader import list_partition, load
 from stratalog.log.log import Log
 from tests.fixtures.catalog import Partition, partitions
 from tests.log.model import Machine, batch, produced, read_all
 
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 CLEAN = [p for p in partitions(state="clean") if not p.name.startswith("__cluster_metadata")]
 
 
@@ -226,3 +230,77 @@ def test_a_partition_that_a_broker_closed_keeps_its_segments_byte_for_byte(parti
     assert {p: after[p] for p in before if p.endswith(kept)} == {
         p: data for p, data in before.items() if p.endswith(kept)
     }
+
+
+def listed_one_by_one(files: dict[str, int]) -> tuple[dict[int, int], dict[FileKind, set[int]], list[str]]:
+    """What `list_partition` finds, name by name."""
+    sizes: dict[int, int] = {}
+    live: dict[FileKind, set[int]] = {kind: set() for kind in FileKind}
+    others = []
+    for name, size in files.items():
+        file = parse_segment_file(name)
+        if file is None or file.state is FileState.DELETED:
+            others.append(name)
+            continue
+        live[file.kind].add(file.offset)
+        if file.kind is FileKind.LOG:
+            sizes[file.offset] = size
+    return sizes, live, others
+
+
+NUMBERS = st.integers(0, 99).map(lambda number: f"{number:020d}") | st.sampled_from(
+    ["7", "+00000000000000000008", "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٩", f"{2**63 - 1:020d}", f"{2**63:020d}", ""]
+)
+NAMES = st.builds(
+    "{}{}{}".format,
+    NUMBERS,
+    st.sampled_from([*(kind.value for kind in FileKind), ".other"]),
+    st.sampled_from(["", "", ".deleted"]),
+)
+
+
+@given(st.dictionaries(NAMES, st.integers(0, 3)))
+def test_names_are_sorted_all_at_once_as_one_by_one(files: dict[str, int]) -> None:
+    try:
+        sizes, live, others = listed_one_by_one(files)
+    except InvalidNameError:
+        with pytest.raises((InvalidNameError, NeedsRecoveryError)):
+            list_partition(files, "orders-0")
+        return
+    bases = sizes.keys()
+    without = {base for base, size in sizes.items() if size} - live[FileKind.OFFSET_INDEX]
+    if without or any(live[kind] - bases for kind in INDEXES):
+        with pytest.raises(NeedsRecoveryError):
+            list_partition(files, "orders-0")
+        return
+
+    found = list_partition(files, "orders-0")
+
+    assert (found.sizes, sorted(found.others)) == (sizes, sorted(others))
+    assert found.indexes == {kind: live[kind] for kind in INDEXES}
+    assert found.snapshots == sorted(live[FileKind.PRODUCER_SNAPSHOT])
+
+
+def test_a_log_with_a_segment_that_no_broker_opens_is_refused_before_it_is_read(machine: Machine) -> None:
+    machine.reopen(filled(machine)).close()
+    name = f"{machine.directory}/{0:020d}.log"
+
+    class Large(SimulatedDisk):
+        def list_sizes(self, path: Path, suffix: str) -> dict[str, int]:
+            found = super().list_sizes(path, suffix)
+            return {**found, name.rpartition("/")[2]: 1 << 31}
+
+    with pytest.raises(CorruptRecordError, match="2147483648 bytes"):
+        Machine(Large.of(contents(machine)), machine.directory).open()
+
+
+def test_an_epoch_file_that_is_as_it_must_be_is_not_written_at_a_start(machine: Machine) -> None:
+    log = filled(machine)
+    log.close()
+    assert isinstance(machine.disk, SimulatedDisk)
+    written: list[str] = []
+    machine.disk.before_step = lambda action, path: written.append(f"{action} {path}")
+
+    machine.open()
+
+    assert not [step for step in written if "leader-epoch-checkpoint.tmp" in step]

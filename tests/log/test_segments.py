@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +34,47 @@ def test_segments_are_ordered_by_their_base(segments: LogSegments[LogSegment]) -
     assert segments.base_offsets == (10, 20, 30)
     assert (segments.first.base_offset, segments.active.base_offset, len(segments)) == (10, 30, 3)
     assert bases(tuple(segments)) == [10, 20, 30]
+
+
+def test_segments_that_are_made_when_used_are_like_others(segments: LogSegments[LogSegment]) -> None:
+    made: list[int] = []
+
+    def make(base: int) -> LogSegment:
+        made.append(base)
+        return segment(base)
+
+    found = LogSegments.made_when_used([30, 10, 20], make)
+    assert (found.base_offsets, len(found), len(found.readers), made) == ((10, 20, 30), 3, 3, [])
+    assert found.active.base_offset == 30
+    assert found.readers.active is found.active.reader
+    assert made == [30], "once, and no other"
+    for offset in (5, 10, 15, 30, 35):
+        assert getattr(found.floor(offset), "base_offset", None) == getattr(
+            segments.floor(offset), "base_offset", None
+        )
+        assert bases(found.above(offset)) == bases(segments.above(offset))
+        assert bases(tuple(found.from_floor(offset))) == bases(tuple(segments.from_floor(offset)))
+        assert bases(found.range(offset, 30)) == bases(segments.range(offset, 30))
+    first = found.first
+    found.add(segment(40))
+    assert found.first is first
+    assert found.readers.first is first.reader
+    assert bases(tuple(found)) == [10, 20, 30, 40]
+    assert sorted(made) == [10, 20, 30]
+
+
+def test_threads_that_use_a_segment_first_get_the_same_one() -> None:
+    meeting = threading.Barrier(4)
+
+    def make(base: int) -> LogSegment:
+        meeting.wait(10)  # all four find that it is not there
+        return segment(base)
+
+    found = LogSegments.made_when_used([10], make)
+    with ThreadPoolExecutor(4) as pool:
+        got = [each.result() for each in [pool.submit(lambda: found.first) for _ in range(4)]]
+
+    assert {id(each) for each in got} == {id(found.active)}
 
 
 def test_a_segment_is_added_removed_and_put_in_the_place_of_another(

@@ -22,7 +22,6 @@ from stratalog.errors import DiskError
 from stratalog.files import descriptors
 from stratalog.files.entries import (
     DirectoryEntry,
-    EntryKind,
     ExpectedFile,
     FileId,
     FileStatus,
@@ -30,7 +29,6 @@ from stratalog.files.entries import (
     ReadFile,
     entry_of,
     file_id,
-    kind_of,
 )
 from stratalog.files.refusals import Refusing, refused
 
@@ -185,19 +183,15 @@ class DiskReader:
         file in four, and creates no object for any.
         """
         name = os.fspath(path)
-        sizes = {}
-        with Refusing("list", name), os.scandir(name) as listing:
-            for found in listing:
-                file = found.name
-                if file.endswith(suffix):
-                    try:
-                        status = found.stat()
-                    except FileNotFoundError:
-                        continue
-                    if kind_of(status.st_mode) is EntryKind.FILE:
-                        sizes[file] = status.st_size
-                elif found.is_file():
-                    sizes[file] = 0
+        with Refusing("list", name):
+            with os.scandir(name) as listing:
+                found = {entry.name: entry for entry in listing if entry.is_file()}
+            sizes = dict.fromkeys(found, 0)
+            for file in [file for file in found if file.endswith(suffix)]:
+                try:
+                    sizes[file] = found[file].stat().st_size
+                except FileNotFoundError:
+                    del sizes[file]
         return sizes
 
     def release(self, directory: Path) -> None:

@@ -233,6 +233,8 @@ class LeaderEpochFileCache:
             if removed == 0:
                 return
             first = EpochEntry(entries[removed - 1].epoch, start_offset)
+            if removed == 1 and first == entries[0]:
+                return  # as at nearly every start; the file would be written again as it is
             self._entries = (first, *entries[removed:])
             self._stale = True
         self._flush_soon()

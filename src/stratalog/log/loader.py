@@ -11,7 +11,9 @@ names it, and nothing is changed. Kafka: LogLoader
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from stratalog.clock import Clock
@@ -44,7 +46,7 @@ from stratalog.log.roll import random_jitter_ms
 from stratalog.log.scheduler import Scheduler
 from stratalog.log.segments import LogSegments, SegmentReaders
 from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_reader import SegmentReader
+from stratalog.segment.segment_reader import MAX_SIZE, SegmentReader
 
 _DELETED = FileState.DELETED.value
 _LOG = FileKind.LOG.value
@@ -88,7 +90,7 @@ def load(
     name = os.fspath(directory)
     disk.release(name)
     listing = list_partition(disk.list_sizes(name, _LOG), name)
-    segments = LogSegments(_open_segments(disk, clock, name, config, listing))
+    segments = _segments_of(disk, clock, name, config, listing)
     end_offset = clean_end(segments.active.reader) if len(segments) else log_start_offset
     epochs = _epochs_of(disk, scheduler, name)
     producers = _producers_of(disk, clock, name, config, listing.snapshots)
@@ -174,17 +176,25 @@ def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptReco
 
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     """Sort the files of a directory; NeedsRecoveryError for a file that only recovery can handle."""
+    by_suffix: defaultdict[str, list[str]] = defaultdict(list)
+    for name in files:
+        by_suffix[name[20:]].append(name)
     sizes: dict[int, int] = {}
-    live: dict[str, list[int]] = {kind.value: [] for kind in FileKind}
-    others: list[str] = []
-    for name, size in files.items():
-        # Like `parse_segment_file`, without a call and an object for each of a hundred thousand files.
-        digits, found = name[:20], live.get(name[20:])
-        if found is not None and digits.isdecimal() and digits.isascii() and digits <= LAST_DIGITS:
-            found.append(int(digits))
-            if found is live[_LOG]:
-                sizes[int(digits)] = size
-            continue
+    live: dict[FileKind, set[int]] = {}
+    for kind in FileKind:
+        # All at once: a third of the time of one by one, and a log may have a hundred thousand names.
+        names = by_suffix.get(kind.value, [])
+        digits = [name[:20] for name in names]
+        text = "".join(digits)
+        live[kind] = set()
+        if text.isdecimal() and text.isascii() and max(digits) <= LAST_DIGITS:
+            offsets = [*map(int, digits)]
+            live[kind] = {*offsets}
+            if kind is FileKind.LOG:
+                sizes = dict(zip(offsets, map(files.__getitem__, names), strict=True))
+            del by_suffix[kind.value]
+    others = []
+    for name in chain.from_iterable(by_suffix.values()):
         file = parse_segment_file(name)
         if file is None or file.state is FileState.DELETED:
             others.append(name)
@@ -193,13 +203,12 @@ def list_partition(files: Mapping[str, int], directory: str) -> Listing:
             raise NeedsRecoveryError(
                 directory, f"{name} is left over from a cleaning or split that was interrupted"
             )
-        live[file.kind.value].append(file.offset)
+        live[file.kind].add(file.offset)
         if file.kind is FileKind.LOG:
-            sizes[file.offset] = size
-    indexes = {kind: set(live[kind.value]) for kind in _INDEXES}
-    snapshots = live[FileKind.PRODUCER_SNAPSHOT.value]
+            sizes[file.offset] = files[name]
+    indexes = {kind: live[kind] for kind in _INDEXES}
     _check_indexes(sizes, indexes, directory)
-    return Listing(sizes, indexes, sorted(snapshots), others)
+    return Listing(sizes, indexes, sorted(live[FileKind.PRODUCER_SNAPSHOT]), others)
 
 
 def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], directory: str) -> None:
@@ -215,14 +224,22 @@ def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], dir
         raise NeedsRecoveryError(directory, f"{min(without):020d}.log has no offset index")
 
 
-def _open_segments(
+def _segments_of(
     disk: Disk, clock: Clock, directory: str, config: LogConfig, listing: Listing
-) -> Iterable[LogSegment]:
+) -> LogSegments[LogSegment]:
     jitter_ms = random_jitter_ms(config)
-    for base_offset, size, has in _segments_in(listing):
-        yield LogSegment.open(
-            disk, directory, base_offset, config, clock, size=size, has=has, roll_jitter_ms=jitter_ms
+    sizes, (indexed, timed, aborted) = listing.sizes, (listing.indexes[kind] for kind in _INDEXES)
+
+    def made(base: int) -> LogSegment:
+        has = (base in indexed, base in timed, base in aborted)
+        return LogSegment.open(
+            disk, directory, base, config, clock, size=sizes[base], has=has, roll_jitter_ms=jitter_ms
         )
+
+    for base, size in sizes.items():
+        if size > MAX_SIZE:
+            made(base)  # raises: such a log is refused now, not when it is read
+    return LogSegments.made_when_used(sizes, made)
 
 
 def _segments_in(listing: Listing) -> Iterator[tuple[int, int, tuple[bool, bool, bool]]]:

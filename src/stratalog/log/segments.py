@@ -7,8 +7,8 @@ are rare (a roll, a truncation), lookups are not. Kafka: LogSegments.java
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar, overload
 
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
@@ -17,12 +17,44 @@ NO_TIMESTAMP = -1
 S = TypeVar("S", bound=LogSegment | SegmentReader)
 
 
+class _Made(Sequence[S]):
+    """Segments that are made when they are first used: a log may have thousands, and most are not read.
+
+    Threads may make the same one at the same time; the first one counts, and the other has not opened a file.
+    """
+
+    __slots__ = ("_count", "_found", "_make")
+
+    def __init__(self, count: int, make: Callable[[int], S]) -> None:
+        self._count = count
+        self._make = make
+        self._found: dict[int, S] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> S: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[S, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> S | tuple[S, ...]:
+        if isinstance(index, slice):
+            return tuple(self[each] for each in range(*index.indices(self._count)))
+        at = index + self._count if index < 0 else index
+        if not 0 <= at < self._count:
+            raise IndexError(index)
+        found = self._found.get(at)
+        return self._found.setdefault(at, self._make(at)) if found is None else found
+
+
 class _Snapshot(Generic[S]):
     """The segments of one moment, which never change."""
 
     __slots__ = ("bases", "peaks", "segments")
 
-    def __init__(self, bases: tuple[int, ...], segments: tuple[S, ...], peaks: _Peaks) -> None:
+    def __init__(self, bases: tuple[int, ...], segments: Sequence[S], peaks: _Peaks) -> None:
         self.bases, self.segments, self.peaks = bases, segments, peaks
 
 
@@ -60,6 +92,16 @@ class LogSegments(Generic[S]):
     def __init__(self, segments: Iterable[S] = ()) -> None:
         self._readers: SegmentReaders | None = None
         self.replace(segments)
+
+    @classmethod
+    def made_when_used(
+        cls, bases: Iterable[int], make: Callable[[int], LogSegment]
+    ) -> LogSegments[LogSegment]:
+        """The segments with these bases; `make` is called with a base when a segment is first used."""
+        found: LogSegments[LogSegment] = LogSegments()
+        ordered = tuple(sorted(bases))
+        found._set(ordered, _Made(len(ordered), lambda at: make(ordered[at])), _Peaks())
+        return found
 
     def replace(self, segments: Iterable[S]) -> None:
         """Replaces all segments."""
@@ -128,12 +170,12 @@ class LogSegments(Generic[S]):
         """The segments from the floor of `start` to the last one with a base below `end`."""
         now = self._now
         first = max(0, bisect_right(now.bases, start) - 1)
-        return now.segments[first : max(first, bisect_left(now.bases, end))]
+        return tuple(now.segments[first : max(first, bisect_left(now.bases, end))])
 
     def above(self, offset: int) -> tuple[S, ...]:
         """The segments with a base above the offset."""
         now = self._now
-        return now.segments[bisect_right(now.bases, offset) :]
+        return tuple(now.segments[bisect_right(now.bases, offset) :])
 
     def reaching(self, timestamp: int) -> Iterator[S]:
         """The segments whose largest timestamp is not below the given one, in order."""
@@ -166,21 +208,30 @@ class LogSegments(Generic[S]):
         kept = tuple(segment for segment in self._now.segments if segment.base_offset not in gone)
         self._set(tuple(segment.base_offset for segment in kept), kept, _Peaks())
 
-    def _set(self, bases: tuple[int, ...], segments: tuple[S, ...], peaks: _Peaks) -> None:
+    def _set(self, bases: tuple[int, ...], segments: Sequence[S], peaks: _Peaks) -> None:
         self._now = _Snapshot(bases, segments, peaks)
         if self._readers is not None:
             self._follow(self._readers)
 
     def _follow(self, readers: SegmentReaders) -> None:
         now = self._now
-        found = tuple([segment.reader for segment in now.segments if isinstance(segment, LogSegment)])
+        found: Sequence[SegmentReader]
+        if isinstance(now.segments, _Made):
+            found = _Made(len(now.segments), lambda at: _reader_of(now.segments[at]))
+        else:
+            found = tuple([_reader_of(segment) for segment in now.segments])
         readers._now = _Snapshot(now.bases, found, now.peaks)
 
 
 SegmentReaders = LogSegments[SegmentReader]
 
 
-def _from(segments: tuple[S, ...], first: int) -> Iterator[S]:
+def _reader_of(segment: LogSegment | SegmentReader) -> SegmentReader:
+    assert isinstance(segment, LogSegment), "only the segments of a log have readers"
+    return segment.reader
+
+
+def _from(segments: Sequence[S], first: int) -> Iterator[S]:
     """The segments from an index on, without a copy: usually only the first is needed."""
     for index in range(first, len(segments)):
         yield segments[index]
