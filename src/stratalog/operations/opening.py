@@ -102,9 +102,9 @@ class Opening:
             yield replace(opened, notes=(*opened.notes, *self._end_compactions(opened)))
 
     def _end_compactions(self, opened: Opened) -> Iterator[str]:
-        """Remove what killed compactions on a cluster left, copies of records; a sentence about each folder.
+        """Remove the folders that killed compactions on a cluster left; returns a sentence about each.
 
-        A dry run only says so.
+        They hold copies of records. A dry run only names them.
         """
         if opened.is_failed:
             return
@@ -113,7 +113,7 @@ class Opening:
             for name in (*(entry.name for entry in layout.partitions), *layout.waiting, *layout.strays):
                 with suppress(DiskError):  # only this partition fails, and later
                     for folder, words in self._end_compaction(opened, join_path(path, name)):
-                        yield f"{folder}: a compaction on a cluster that was killed left this folder{words}"
+                        yield f"{folder}: a killed compaction on a cluster left this folder{words}"
 
     def _end_compaction(self, opened: Opened, directory: str) -> Iterator[tuple[str, str]]:
         found = task_folders(self.disk, directory)

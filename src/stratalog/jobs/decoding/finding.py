@@ -1,7 +1,8 @@
 """Finds the schemas of a read: in files, in a folder, or in the topic of the schema registry beside the data.
 
-No registry is contacted. The reader schema is the newest of the subject of the topic (`orders-value`), or the
-one that is named: by id (`8`), by subject and version (`orders-value:3`, `orders-value`), or as a file.
+No registry is contacted. The reader schema is the newest schema of the topic's subject (`orders-value`), or
+the schema that is named: by id (`8`), by subject and version (`orders-value:3`, `orders-value`), or as a
+file.
 """
 
 from __future__ import annotations

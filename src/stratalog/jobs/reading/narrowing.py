@@ -68,7 +68,7 @@ def narrowed(view: LogView, start: int, end: int, wanted: Wanted) -> tuple[int, 
 
 
 def _find_peaks(view: LogView, start: int, end: int, since_ms: int) -> None:
-    """Find the largest times of the segments that will be passed over, and of the first that will not be.
+    """Find the largest times of the segments that will be skipped, and of the next one, which will be read.
 
     By its time index alone, a segment could seem to be too old: after a power cut the index may lack entries.
     """

@@ -28,7 +28,7 @@ class SeenBatches:
     def __init__(self, split: Split, on_corruption: OnCorruption, gaps: Gaps) -> None:
         self.next_offset = split.start_offset
         self.last_offset = -1
-        self.last_in_file = -1  # the same, of the file that is read now
+        self.last_in_file = -1  # the last offset in the file that is read now
         self.path, self.position = split.path, 0  # of the buffer that is decoded now
         self._on_corruption = on_corruption
         self._gaps = gaps

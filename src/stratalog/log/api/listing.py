@@ -19,7 +19,7 @@ from stratalog.files.reading import DiskReader
 
 ListedFiles = dict[SegmentFile, DirectoryEntry]
 
-# of a directory whose names go on changing; a file that is gone is then noticed when it is opened
+# If the names in a directory go on changing after so many, a missing file is noticed when it is opened.
 _MOST_LISTINGS = 10
 _NOT_REPLACED = frozenset((FileState.LIVE, FileState.SWAP))
 
