@@ -119,8 +119,8 @@ def put_records(
 
     `skipped` are batches to skip (aborted ones); control batches have no user keys. `noted` gets a bit for
     each stored offset, from start_offset on, as far as it reaches. Returns (records seen, whether the map was
-    full before the next record): at least one slot always stays empty, so that a search ends. An offset out
-    of reach finds the map full too.
+    full before the next record): at least one slot always stays empty, so that a search ends. For an offset
+    out of reach, the map counts as full too.
     """
     slots_count = len(slots) // WORDS
     row = 0
