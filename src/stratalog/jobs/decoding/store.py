@@ -67,7 +67,7 @@ class SchemaStore:
         return self._ids.get((context, schema_id))
 
     def newest(self, subject: str | None = None) -> SchemaVersion | None:
-        """The last version of a subject that is not deleted; without a subject, the largest id of all."""
+        """A subject's last version that is not deleted; without a subject, the schema with the largest id."""
         found = {key: each for key, each in self.versions.items() if not each.is_deleted}
         if subject is None:
             return max(found, key=lambda key: found[key].id, default=None)

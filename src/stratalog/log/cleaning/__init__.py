@@ -15,7 +15,7 @@ groups            which neighbouring segments become one
 in_log            compacts an open log: flushes it before, changes it after
 newest            is there a newer record with this key?
 offset_map        for each key the last offset at which it was written
-output            appends what is left to the new segment, a few runs behind
+output            appends the records that stay to the new segment
 parts             the batches of a file in parts, each in memory of its own
 replace           swaps new segments for old ones, safe against a crash
 runs              a segment's records in runs, for both passes

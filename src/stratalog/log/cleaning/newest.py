@@ -50,7 +50,7 @@ class ReplacedRecords:
         return False
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """As the protocol says; only whether there is a newer record is known, not which."""
+        """As the protocol says. It is known whether there is a newer record, but not which."""
         offsets = run.rows["offset"]
         places = np.searchsorted(self._offsets, offsets)
         is_inside = places < len(self._offsets)

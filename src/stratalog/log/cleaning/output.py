@@ -1,7 +1,7 @@
 """Appends what is left of a group of segments to the segment that replaces them.
 
 Compressing and writing take about as long as reading and judging the next run, and need no GIL: if there is
-much to write, a thread of its own does both, a few runs behind.
+much to write, a separate thread does both, a few runs later.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class _Job(NamedTuple):
 class CleanedOutput:
     """The end of a cleaning: runs in order, into a segment or, for a forecast, nowhere.
 
-    `is_behind` says whether a thread does the work. Leaving the context waits for it and raises what it met.
-    `size` and `max_timestamp` are those of the runs that are written so far.
+    `is_behind` says whether a thread does the work. Leaving the context waits for the thread and raises its
+    error. `size` and `max_timestamp` are those of the runs that are written so far.
     """
 
     def __init__(self, cleaned: LogSegment | None, *, is_behind: bool) -> None:
@@ -64,7 +64,7 @@ class CleanedOutput:
             raise self._problem
 
     def memory(self) -> OutputMemory:
-        """Memory to judge a run into; waits until there is some, and raises what the thread met."""
+        """Memory to judge a run into; waits until some is free, and raises an error of the thread."""
         found = self._free.get()
         if self._problem is not None:
             raise self._problem

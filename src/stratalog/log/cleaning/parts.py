@@ -170,5 +170,5 @@ class PartSource:
         return FilePart(data, position, headers, problem)
 
     def _problem(self, at: int, reason: str) -> CorruptRecordError:
-        """A torn tail is one too: it would be lost with the old file."""
+        """A torn tail is a problem too: it would be lost with the old file."""
         return CorruptRecordError(reason, position=self._position + at, path=self._file.log_path)
