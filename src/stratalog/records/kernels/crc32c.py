@@ -103,7 +103,8 @@ def _three_streams(data: Bytes, position: int, size: int, zeros: CrcTable, crc: 
             crc = _crc_word(crc, load_u64_le(data, at))
             second = _crc_word(second, load_u64_le(data, at + size))
             third = _crc_word(third, load_u64_le(data, at + 2 * size))
-    return _moved(zeros, _moved(zeros, crc) ^ second) ^ third
+    # To Numba, two 32-bit numbers make one of 64 bits, and what is called with both is compiled twice.
+    return np.uint32(_moved(zeros, np.uint32(_moved(zeros, crc) ^ second)) ^ third)
 
 
 def _crc32c_twin(data: Bytes, start: int, end: int) -> Any:

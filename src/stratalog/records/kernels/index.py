@@ -124,7 +124,7 @@ def seek(
     buffer. A search for the largest timestamp looks for one above that of found[0]. Returns (how it ended,
     position of the batch where it ended, headers seen).
     """
-    position = 0
+    position: Any = np.int64(0)  # a mere 0 would be a type of its own to Numba, and compiled twice
     count = 0
     best: Any = found[0]
     while True:

@@ -43,6 +43,8 @@ KNOWN_ATTRIBUTES = 0x7F  # Kafka clears all other bits when it rewrites the attr
 CODEC_MASK = 7
 CONTROL = 1 << 5
 HIGHEST_CODEC = 4
+# A number in the source is a type of its own to Numba at first: what is called with it is compiled twice.
+_ZERO: Any = np.int64(0)
 ROWS = 256  # how many records `check_ready` decodes at a time
 
 
@@ -94,7 +96,7 @@ def walk_and_check(
 
     Plain tuples are used instead of SetRules and SetFacts, which would make the call three times as slow.
     """
-    count, position, stop = walk(data, 0, data.size, table, True, INT64_MAX)
+    count, position, stop = walk(data, _ZERO, data.size, table, True, INT64_MAX)
     return count, position, stop, check_set(table[:count], rules)
 
 
@@ -211,10 +213,10 @@ def check_records(
     Returns (the outcome of `decode`, the number of records, how many of them are refused, their largest
     timestamp, whether their offsets are 0, 1, 2 and so on).
     """
-    records, refused = 0, 0
+    records, refused = _ZERO, 0
     max_timestamp: Any = np.int64(-1)
     in_order = True
-    at = (0, 0, 0)
+    at = (_ZERO, _ZERO, _ZERO)
     outcome = MORE
     while outcome == MORE:
         count, outcome, at = decode(data, batches, rows, at, INT64_MAX, INT64_MIN, INT64_MAX)
@@ -293,7 +295,7 @@ def check_ready(data: Bytes, rules: NDArray[np.int64], now: int) -> tuple[int, A
     if load_i64(data, 0) != 0 or load_i16(data, 21) != 0 or load_i64(data, 43) > NO_PRODUCER_ID:
         return other
     batches = np.empty(1, BATCH)
-    walk(data, 0, data.size, batches, True, INT64_MAX)
+    walk(data, _ZERO, data.size, batches, True, INT64_MAX)
     batch: Any = batches[0]
     if not batch.valid or batch_problem(batches) != FINE:
         return other
