@@ -84,6 +84,7 @@ class Finisher:
         self._on_plan = on_plan
         self._planned: dict[str, list[FileRange]] = {}  # for a dry run: what would be kept, by its place
         self._waiting: list[PartitionRecovery] = []
+        self._waiting_size = 0
         self._is_ended = False
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
@@ -96,12 +97,13 @@ class Finisher:
                 if not self._changed.wait(_TICK_S):
                     on_wait()
             self._waiting.append(work)
+            self._waiting_size += work.size
             self._changed.notify()
         if self._failure is not None:
             raise self._failure
 
     def _has_too_many(self) -> bool:
-        return len(self._waiting) >= _WAITING and sum(work.size for work in self._waiting) > _TOGETHER_SIZE
+        return len(self._waiting) >= _WAITING and self._waiting_size > _TOGETHER_SIZE
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -139,6 +141,7 @@ class Finisher:
                 size += self._waiting[count].size
                 count += 1
             works, self._waiting = self._waiting[:count], self._waiting[count:]
+            self._waiting_size -= size
             self._changed.notify()
         return works
 
