@@ -3,7 +3,8 @@
 8 GB in 32 partitions with their indexes. An audit reads and checksums each byte once, so the least possible
 cost is one `preadv` into a warm buffer plus one crc32c call per chunk, on the same threads: `audit_vs_read`.
 Kafka's own check is its dump tool over log and indexes; its start is measured on a small segment and
-subtracted: `audit_vs_dump`.
+subtracted: `audit_vs_dump`. The same audit on an embedded Spark with as many cores is `spark_vs_threads`, and
+with the start of its session `spark_with_start_vs_threads`; nothing is required of these two.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ from benchmarks.log_directory import segments
 from benchmarks.rounds import Rounds
 from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.recover import recover_directories
+from stratalog.engine.engine import Engine
 from stratalog.engine.threads import ThreadEngine
 from stratalog.operations.audit.audit import audit
+from stratalog.spark.engine import SparkEngine
+from stratalog.spark.session import session
 from tests.kafka.jars import resolve
 from tests.kafka.tools import AS_SHIPPED, TOOLS, java_command, log_flags
 
@@ -51,12 +55,36 @@ def write_directory(path: Path, batch_size: int, partitions: int, scale: float) 
     return logs
 
 
-def seconds_of_audit(path: Path, threads: int | None = THREADS) -> float:
+def seconds_of_audit(path: Path, threads: int | None = THREADS, engine: Engine | None = None) -> float:
     began = time.perf_counter()
-    report = audit([path], engine=None if threads is None else ThreadEngine(threads))
+    report = audit([path], engine=engine or (None if threads is None else ThreadEngine(threads)))
     seconds = time.perf_counter() - began
     assert report.status == 0, report.verdict
     return seconds
+
+
+def compare_spark(rounds: Rounds, path: Path) -> None:
+    """Spark against threads on as many cores, without and with the start of its session."""
+    times: dict[str, list[float]] = {"threads": [], "spark": []}
+
+    def timed(name: str, engine: Engine) -> float:
+        times[name].append(seconds_of_audit(path, engine=engine))
+        return times[name][-1]
+
+    began = time.perf_counter()
+    with session("stratalog audit", master=f"local[{THREADS}]") as spark:
+        engine = SparkEngine(spark)
+        start = time.perf_counter() - began
+        rounds.compare_times(
+            "spark_vs_threads",
+            ours=lambda: timed("spark", engine),
+            rival=lambda: timed("threads", ThreadEngine(THREADS)),
+            floor=0,
+            unit="s",
+        )
+    if times["threads"]:
+        with_start = start + times["spark"][0]  # whose workers start too
+        rounds.state("spark_with_start_vs_threads", min(times["threads"]) / with_start, 0)
 
 
 def seconds_of_dump(logs: list[Path]) -> float:
@@ -116,6 +144,7 @@ def main() -> None:
         unit="s",
         rounds=3,
     )
+    compare_spark(rounds, work / "large")
     shutil.rmtree(work)
     rounds.end()
 
