@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 from types import TracebackType
 from typing import Self
 
@@ -15,11 +16,12 @@ class Program:
     """A program in a process of its own, killed at the end of the `with` if it is still there."""
 
     def __init__(self, text: str, *arguments: object) -> None:
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end of the `with`
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", text, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._stderr,
             text=True,
         )
 
@@ -30,7 +32,10 @@ class Program:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            assert stream is not None
+            stream.close()
 
     @property
     def pid(self) -> int:
@@ -59,5 +64,11 @@ class Program:
 
     def end(self) -> tuple[int, list[str], str]:
         """Wait for its end; returns its exit code, the lines printed since, and its last stderr output."""
-        out, err = self._process.communicate(timeout=PATIENCE_S)
-        return self._process.returncode, out.splitlines(), err.strip().rpartition("\n")[2]
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        # Not `communicate`: it would not return lines that `readline` has already taken from the pipe.
+        out = self._process.stdout.read()
+        code = self.wait()
+        self._stderr.seek(0)
+        return code, out.splitlines(), self._stderr.read().strip().rpartition("\n")[2]

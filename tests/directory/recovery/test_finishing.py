@@ -150,6 +150,33 @@ def test_an_error_fails_the_directory_it_is_in_though_others_are_finished_with_i
         assert len(refused) == len(set(refused)), "a second sync would not report the error"
 
 
+def test_partitions_before_the_first_that_fails_are_finished_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were left in mid recovery, and the report of the run lacked partitions of the dry run."""
+
+    def slowly(self: Finisher) -> list[PartitionRecovery]:
+        while not self._is_ended:
+            time.sleep(0.01)
+        return take(self)
+
+    take = Finisher._take
+    monkeypatch.setattr(Finisher, "_take", slowly)
+    directory = copy_of("killed", tmp_path / "data")
+    damage(directory / "blocks-0" / "00000000000000000000.log")
+    index = directory / "rolled-0" / "00000000000000000020.index"
+    index.unlink()
+    index.mkdir()
+
+    planned = recover_one(directory, dry_run=True)
+    done = recover_one(directory)
+
+    assert planned.outcome is done.outcome is Outcome.FAILED
+    assert [part.name for part in done.partitions] == [part.name for part in planned.partitions]
+    (cut,) = [cut for part in done.partitions for cut in part.cuts]
+    assert [kept.files[0] for kept in Quarantine(Disk(), directory).entries()] == [cut.kept_as]
+
+
 def test_partitions_that_wait_are_finished_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether together or one by one: the bytes are the same."""
     one, all_of_them = (copy_of("killed", tmp_path / name) for name in ("one", "all"))
