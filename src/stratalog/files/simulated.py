@@ -75,7 +75,7 @@ class SimulatedDisk(Disk):
         self.namespace = f"simulated {next(_numbers)}:"
         self.steps = 0
         self.room = 1 << 40  # the result of `free_size`; to make a write fail, use `fail_at` with ENOSPC
-        self.loss = NOTHING_LOST  # what the crash before this disk took
+        self.loss = NOTHING_LOST  # what was lost in the crash that left this disk
         self.before_step: Callable[[str, Path], object] | None = None
         self._clock = clock
         self._files: dict[str, SimulatedFile] = {os.sep: SimulatedFile(0, EntryKind.DIRECTORY, 0)}

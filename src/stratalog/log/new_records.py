@@ -150,7 +150,8 @@ def _index(number: int) -> int:
 
 
 def check_whole(data: bytes) -> None:
-    """CorruptRecordError if the last batch is incomplete, which a leader ignores; UsageError if empty."""
+    """CorruptRecordError if the last batch is incomplete; a leader would drop it silently. UsageError if
+    empty."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise WrongTypeError(f"a batch must be bytes, but this is of type {type(data).__name__}.")
     if not len(data):

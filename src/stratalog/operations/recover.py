@@ -222,8 +222,8 @@ def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None
 
 
 def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport | None) -> bool:
-    """Whether a run would repair what this dry run has found. None: a metadata.log.dir, not a log
-    directory."""
+    """Whether a run would repair what this dry run has found. `directory` is None for a
+    metadata.log.dir."""
     if directory is None or directory.outcome is not Outcome.PLANNED:
         return False
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.LOG_END):

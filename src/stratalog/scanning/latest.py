@@ -81,7 +81,7 @@ class LatestSource:
         lost: set[TopicPartition] = set()
 
         def on_new_omission(found: Omission) -> None:
-            # The first pass has reported damage. Values are decoded only now, and files may have gone.
+            # Damage was reported by the first pass. New here: undecodable values, and files that are gone.
             if found.kind is OmissionKind.LOSS:
                 lost.add(found.topic_partition)
             if found.kind is not OmissionKind.DAMAGE:

@@ -97,7 +97,7 @@ def _next_indexed(segment: SegmentReader, position: int) -> BatchRow | None:
 
 
 def torn(path: str, position: int, end: int) -> CorruptRecordError:
-    """The error for bytes up to the end of a segment that do not begin with a whole batch."""
+    """The error if the bytes up to the end of a segment do not begin with a whole batch."""
     reason = f"the last {end - position} bytes of the segment are not a whole batch."
     return CorruptRecordError(reason, position=position, path=path)
 

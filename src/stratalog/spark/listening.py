@@ -3,8 +3,9 @@
     listener = Listener(spark, found.append)
     spark.read.format("stratalog").option(ADDRESS_OPTION, listener.address)
 
-An omission counts once, even if it arrives in both ways, from an attempt that Spark repeats, or from a frame
-that is used again. When an action returns, the listener has heard everything that its tasks reported.
+An omission counts once, even if it arrives by socket and by accumulator, from an attempt that Spark repeats,
+or from a frame that is used again. When an action returns, the listener has heard everything that its tasks
+reported.
 """
 
 from __future__ import annotations

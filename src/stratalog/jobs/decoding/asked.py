@@ -37,7 +37,7 @@ DECODING_OPTIONS = tuple(f"{name}{part}" for name in DECODED for part in _PARTS)
 class AskedDecoding:
     """What was asked for one column.
 
-    `schema` is where the writers' schemas are: for Avro a file or the text itself; for Confluent's frame
+    `schema` is where the writers' schemas are. For Avro: a file or the text itself. For Confluent's frame:
     files by id (`7=a.avsc,8=b.avsc`), a folder, or None for the topic of the schema registry. `reader` names
     the reader schema, to which all keys or values are converted; None is the newest.
     """

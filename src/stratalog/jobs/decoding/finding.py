@@ -58,7 +58,7 @@ def reader_options(decodings: Decodings) -> dict[str, str]:
 
 
 def pinned(options: ReadOptions, decodings: Decodings) -> ReadOptions:
-    """The same as `reader_options`, in options that are parsed."""
+    """The same as `reader_options`, but set in options that are already parsed."""
     key, value = decodings
     return replace(
         options,
@@ -139,7 +139,7 @@ def _records(disk: DiskReader, asked: ReadOptions, on_omission: OnOmission) -> I
 def _newest(
     disk: DiskReader, options: ReadOptions, which: str, asked: AskedDecoding, store: SchemaStore
 ) -> str:
-    """The name of the newest schema: with the largest id in files, otherwise of the topic's subject.
+    """The name of the newest schema: the largest id if the schemas are files, else the newest of the subject.
 
     Several topics must have columns of one type.
     """

@@ -266,7 +266,7 @@ class _SplitReader:
     def _read_over(
         self, file: ReadFile, segment: SegmentReader, position: int, end: int
     ) -> Generator[pa.RecordBatch, None, bool]:
-        """Read up to a byte; after damage it continues at the next batch that is found.
+        """Read as far as byte `end`; after damage, continue at the next batch that is found.
 
         Returns whether the range was whole. A batch length that is too large looks like the end of a file.
         """

@@ -294,7 +294,7 @@ class Cleaning:
         return False
 
     def clean_group(self, group: Sequence[SegmentReader], replace_segments: Replace | None) -> CleanedSegment:
-        """Write the records of these segments that stay as one segment, and replace the segments by it."""
+        """Write those records that stay into one new segment, and replace the segments of the group by it."""
         if replace_segments is None:
             return self._filter_into(None, group)
         cleaned = self._create(group[0])

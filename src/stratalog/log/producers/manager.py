@@ -131,7 +131,7 @@ class ProducerStateManager:
         return completed.last_offset + 1
 
     def complete_txn(self, completed: CompletedTxn) -> None:
-        """Complete a transaction whose marker is in the log, and whose abort is in the transaction index."""
+        """Complete a transaction whose marker is in the log and, if aborted, in the transaction index."""
         transaction = self._ongoing.pop(completed.first_offset)
         if transaction is None:
             raise UsageError(f"{completed} was never started here, so it cannot be completed.")

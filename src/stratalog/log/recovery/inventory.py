@@ -205,7 +205,8 @@ class _Sorting:
         path = join_path(self.directory, entry.name)
         if entry.is_symlink:
             raise UnusableSegmentError(
-                path, "it is a symbolic link, which is not written through. Put the file itself in its place."
+                path,
+                "it is a symbolic link. Recovery does not write through links: put the file itself here.",
             )
         if entry.size > INT32_MAX:
             raise UnusableSegmentError(

@@ -5,11 +5,11 @@
                                    unless they are local; times of day and nanoseconds stay numbers
     bytes, fixed                   binary; decimal as decimal128 of up to 38 digits
     string, enum                   string
-    array, map, record             list, map with text keys, struct; a record without fields is true, as
-                                   Parquet has no struct without fields
-    union                          with null only: a column that may be null; int and long: int64; float and
-                                   double: float64; others: a struct of member0, member1 ..., of which one
-                                   is set, as Spark's from_avro does it
+    array, map, record             list, map with text keys, struct; a record without fields: a boolean,
+                                   always true, as Parquet has no struct without fields
+    union                          of null and one type: a column that may be null; int and long: int64;
+                                   float and double: float64; others: a struct of member0, member1 ...,
+                                   of which one is set, as Spark's from_avro does it
 
 A type that contains itself cannot become columns.
 """
@@ -72,7 +72,7 @@ class OutColumn:
     kind: int
     type: pa.DataType
     children: tuple[OutColumn, ...] = ()
-    symbols: tuple[str, ...] | None = None  # of an enum, whose entries are numbers of these
+    symbols: tuple[str, ...] | None = None  # of an enum: an entry of the column is an index into these
 
     def with_null(self) -> Iterator[int]:
         """The columns that get an entry when this one is null: itself, and the parts of a record."""
