@@ -132,4 +132,7 @@ def test_a_member_is_shown_with_what_it_has() -> None:
     assert groups.rows == [["g", "classic", "3", "range", "1"]]
     assert lags.rows[0][:5] == ["g", "orders-1", "5", "9", "4"]
     assert members.rows == [["g", "m-1 (static)", "c", "/10.0.0.1", "orders", "orders-1"]]
-    assert report.verdict == "1 group: 4 records left to read in 1 group, most by g: 4 of orders-1."
+    assert (
+        report.verdict
+        == "1 group: 4 records left to read in 1 group; the largest lag is 4, of g in orders-1."
+    )

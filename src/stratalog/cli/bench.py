@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stratalog.cli.startup.rival import Rival
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-# Of the directory of many segments: loading it after a clean stop reads no log, so they can be small.
+# Segments of the second directory: loading it after a clean stop reads no log, so they can be small.
 _SMALL_SEGMENT = 256 << 10
 
 
@@ -159,7 +159,7 @@ def _measure_all(
     rows = _measure(output, plan, root / "logs", shape, (CLEAN, UNCLEAN), plan.readers)
     shapes = {CLEAN: shape, UNCLEAN: shape}
     if many:
-        # As many partitions as before, if they have the same number of segments then.
+        # At most as many partitions as before, so that all have the same number of segments.
         partitions = next(count for count in range(min(shape.partitions, many), 0, -1) if many % count == 0)
         shapes[MANY] = replace(
             shape, partitions=partitions, segments=many // partitions, segment_size=_SMALL_SEGMENT

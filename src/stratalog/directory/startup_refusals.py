@@ -230,7 +230,7 @@ def _of_metadata_place(disk: DiskReader, directory: str) -> Iterator[StartupRefu
     except DiskError:  # its meta.properties cannot be read either
         return
     if status is None or status.kind is not EntryKind.DIRECTORY:
-        return  # before the first start; or a file, which is reported as that
+        return  # before the first start; or it is a file, reported elsewhere
     for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
         is_movable = refusal.kind is RefusalKind.FILE_NAME
         yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
@@ -359,7 +359,7 @@ def _of_aborted(
         name = join_path(partition, file.name)
         try:
             version = refused_version(disk.read_file(join_path(directory, name)) or b"", file.offset)
-        except DiskError:  # a folder, or out of reach: reported as that
+        except DiskError:  # a folder, or unreadable: reported elsewhere
             continue
         if version is not None:
             yield StartupRefusal(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class LogGuard:
     """The two locks of a log, and the reason why it must not be used any more.
 
-    A flush or a truncation takes `flush_lock` before `lock`: a flush covers only bytes that were there all
-    the time, and two flushes never rely on each other's syncs. `lock` is held for every change of memory;
+    A flush or a truncation takes `flush_lock` before `lock`: no byte is cut off while a flush covers
+    it, and two flushes never rely on each other's syncs. `lock` is held for every change of memory;
     appends need only this one.
 
     A log that has failed stays failed: memory and disk may differ, so nothing more is written. `refusal` says

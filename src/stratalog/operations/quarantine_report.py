@@ -43,7 +43,7 @@ class Handled(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineReport(Report):
-    """Ranges, and what was done with them, or with `is_plan` would be. `target` is the restored file."""
+    """Ranges, and what was done with them; if `is_plan`, what would be. `target` is the restored file."""
 
     ranges: tuple[KeptRange, ...]
     outcome: Handled

@@ -90,12 +90,12 @@ class GroupsReport(Report):
         behind = [each for each in self.lags if each.lag]
         found = f"{counted(len(self.groups), 'group')}: "
         if not behind:
-            return f"{found}none has records left to read, as far as the logs are here."
+            return f"{found}none has records left to read in the logs that are here."
         most = max(behind, key=lambda each: each.lag or 0)
         names = {each.group for each in behind}
         return (
             f"{found}{counted(sum(each.lag or 0 for each in behind), 'record')} left to read in "
-            f"{counted(len(names), 'group')}, most by {most.group}: {most.lag} of "
+            f"{counted(len(names), 'group')}; the largest lag is {most.lag}, of {most.group} in "
             f"{most.topic}-{most.partition}."
         )
 

@@ -159,7 +159,7 @@ class _Shelves(Generic[_Task, _Item]):
             shelf: _Shelf[_Item] = _Shelf()
             try:
                 task = next(self._tasks, None)
-            except BaseException as raised:  # of planning: raised in its place, too
+            except BaseException as raised:  # an error of planning is raised in its place, too
                 task, shelf.error, shelf.is_done = None, raised, True
             with self._filled:
                 number = self._begun

@@ -150,10 +150,9 @@ def test_an_error_fails_the_directory_it_is_in_though_others_are_finished_with_i
         assert len(refused) == len(set(refused)), "a second sync would not report the error"
 
 
-def test_partitions_before_the_first_that_fails_are_finished_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They were left in mid recovery, and the report of the run lacked partitions of the dry run."""
+@pytest.fixture
+def all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is finished until all scans are done, so that all partitions are finished together."""
 
     def slowly(self: Finisher) -> list[PartitionRecovery]:
         while not self._is_ended:
@@ -162,6 +161,11 @@ def test_partitions_before_the_first_that_fails_are_finished_and_reported(
 
     take = Finisher._take
     monkeypatch.setattr(Finisher, "_take", slowly)
+
+
+@pytest.mark.usefixtures("all_at_once")
+def test_partitions_before_the_first_that_fails_are_finished_and_reported(tmp_path: Path) -> None:
+    """They were left in mid recovery, and the report of the run lacked partitions of the dry run."""
     directory = copy_of("killed", tmp_path / "data")
     damage(directory / "blocks-0" / "00000000000000000000.log")
     index = directory / "rolled-0" / "00000000000000000020.index"
@@ -177,7 +181,29 @@ def test_partitions_before_the_first_that_fails_are_finished_and_reported(
     assert [kept.files[0] for kept in Quarantine(Disk(), directory).entries()] == [cut.kept_as]
 
 
-def test_partitions_that_wait_are_finished_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("all_at_once")
+@pytest.mark.parametrize("written", [True, False])
+def test_what_was_cut_off_before_another_partition_failed_is_reported(tmp_path: Path, written: bool) -> None:
+    """It was in quarantine, and in no report: the next run found nothing left to cut."""
+    directory = copy_of("killed", tmp_path / "data")
+    (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    for path in directory.glob("blocks-0/*.timeindex"):
+        path.unlink()
+    for name in ("codecs-0", "headers-0", "idempotent-0", "rolled-0"):
+        damage(max((directory / name).glob("*.log"), key=lambda path: (path.stat().st_size > 100, path.name)))
+
+    report = recover_one(directory, disk=RefusingDisk(directory / "blocks-0", written=written))
+
+    assert report.outcome is Outcome.FAILED
+    cuts = {cut.kept_as for part in report.partitions for cut in part.cuts}
+    kept = {file for entry in Quarantine(Disk(), directory).entries() for file in entry.files}
+    assert len(kept) >= 4
+    assert {name for cut in cuts if cut for name in cut.split(", ")} == kept
+
+
+def test_partitions_that_wait_are_finished_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """Whether together or one by one: the bytes are the same."""
     one, all_of_them = (copy_of("killed", tmp_path / name) for name in ("one", "all"))
     for directory in (one, all_of_them):
@@ -199,13 +225,7 @@ def test_partitions_that_wait_are_finished_together(tmp_path: Path, monkeypatch:
     partitions_count = len(counts)
     counts.clear()
 
-    def slowly(self: Finisher) -> list[PartitionRecovery]:
-        while not self._is_ended:
-            time.sleep(0.01)
-        return take(self)
-
-    take = Finisher._take
-    monkeypatch.setattr(Finisher, "_take", slowly)
+    request.getfixturevalue("all_at_once")
     recover(all_of_them)
     assert counts == [partitions_count]
     assert comparable(files_of(one)) == comparable(files_of(all_of_them))

@@ -79,8 +79,8 @@ def check_unformatted(disk: DiskReader, paths: Iterable[str], identity: Identity
             raise FormatRefusedError(
                 path,
                 f"It is formatted already, as a directory of node {meta.node_id} of the cluster "
-                f"{meta.cluster_id}. New partitions become part of a cluster like this: create the topic on "
-                "the broker, stop the broker, write, start it again.",
+                f"{meta.cluster_id}. To add partitions to that cluster: create the topic on the broker, stop "
+                "the broker, write, start it again.",
             )
         signs = (METADATA_DIRECTORY, BOOTSTRAP_CHECKPOINT)
         sign = next((name for name in signs if disk.exists(join_path(path, name))), None)

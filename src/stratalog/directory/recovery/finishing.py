@@ -146,69 +146,80 @@ class Finisher:
         return works
 
     def _finish(self, works: Sequence[PartitionRecovery]) -> None:
-        """Plan and apply these partitions, round by round; an error fails only its directory."""
-        errors = _FirstErrors()
-        todo = [work for work in works if work.directory.error is None]
-        running = [(number, work, self._rounds(work)) for number, work in enumerate(todo)]
-        plans: list[tuple[int, PartitionRecovery, RecoveryPlan]] = []
-        while running:
-            waiting, files = [], []
-            for number, work, rounds in running:
-                if errors.stop(number, work):
-                    continue
-                try:
-                    files.append((number, work, next(rounds)))
-                    waiting.append((number, work, rounds))
-                except StopIteration as end:
-                    plans.append((number, work, end.value))
-                except StratalogError as error:
-                    errors.add(number, work, error)
-            if files:
-                self._replace(files, errors)
-            running = waiting
-        if not self._dry_run:
-            self._sync(plans, errors)
-        for number, work, plan in plans:
-            if not errors.stop(number, work):
+        """Plan and apply these partitions, round by round; an error fails only its directory.
+
+        After an error, no other partition of its directory is begun. Partitions that were begun go on,
+        because the report must list what was cut off.
+        """
+        waiting: list[tuple[PartitionRecovery, Generator[Files, None, RecoveryPlan]]] = []
+        plans: list[tuple[PartitionRecovery, RecoveryPlan]] = []
+        files: list[tuple[PartitionRecovery, Files]] = []
+
+        def go_on(work: PartitionRecovery, rounds: Generator[Files, None, RecoveryPlan]) -> None:
+            try:
+                files.append((work, next(rounds)))
+                waiting.append((work, rounds))
+            except StopIteration as end:
+                plans.append((work, end.value))
+            except StratalogError as error:
+                work.directory.fail(error)
+
+        for work in works:
+            if work.directory.error is None:
+                go_on(work, self._rounds(work))
+        while waiting:
+            failed = self._replace(files)
+            running = [(work, rounds) for work, rounds in waiting if work not in failed]
+            waiting.clear()
+            files.clear()
+            for work, rounds in running:
+                go_on(work, rounds)
+        failed = set() if self._dry_run else self._sync(plans)
+        for work, plan in plans:
+            if work not in failed:
                 work.directory.partitions[work.entry.name] = _report(work, plan)
                 work.is_finished = True
 
-    def _replace(self, found: Sequence[tuple[int, PartitionRecovery, Files]], errors: _FirstErrors) -> None:
+    def _replace(self, found: Sequence[tuple[PartitionRecovery, Files]]) -> set[PartitionRecovery]:
+        """Write the files; returns the partitions that failed."""
+        failed = set()
         try:
-            self._disk.replace_all([file for _, _, files in found for file in files])
+            self._disk.replace_all([file for _, files in found for file in files])
         except DiskError:
             # The files are written again, partition by partition: if one partition cannot be written, the
             # others must not fail too.
-            for number, work, files in found:
+            for work, files in found:
                 try:
                     self._disk.replace_all(files)
                 except StratalogError as error:
-                    errors.add(number, work, error)
+                    work.directory.fail(error)
+                    failed.add(work)
+        return failed
 
-    def _sync(
-        self, plans: Sequence[tuple[int, PartitionRecovery, RecoveryPlan]], errors: _FirstErrors
-    ) -> None:
-        """Sync the files that were accepted or cut, and the names.
+    def _sync(self, plans: Sequence[tuple[PartitionRecovery, RecoveryPlan]]) -> set[PartitionRecovery]:
+        """Sync the files that were accepted or cut, and the names; returns the partitions that failed.
 
         After an error the sync is never tried again, because a second sync would not report the error.
         """
+        failed: set[PartitionRecovery] = set()
 
-        def sync(todo: tuple[int, PartitionRecovery, Callable[[str], None], str]) -> None:
-            number, work, action, path = todo
-            if not errors.stop(number, work):
+        def sync(todo: tuple[PartitionRecovery, Callable[[str], None], str]) -> None:
+            work, action, path = todo
+            if work not in failed:
                 try:
                     action(path)
                 except StratalogError as error:
-                    errors.add(number, work, error)
+                    failed.add(work)
+                    work.directory.fail(error)
 
         disk = self._disk
         files = [
-            (number, work, disk.sync, join_path(plan.directory, name))
-            for number, work, plan in plans
+            (work, disk.sync, join_path(plan.directory, name))
+            for work, plan in plans
             for name in plan.accepted
         ]
-        names = [(number, work, disk.sync_directory, plan.directory) for number, work, plan in plans]
-        disk.together(sync, files + names)
+        disk.together(sync, files + [(work, disk.sync_directory, plan.directory) for work, plan in plans])
+        return failed
 
     def _rounds(self, work: PartitionRecovery) -> Generator[Files, None, RecoveryPlan]:
         """Plan a partition and apply the plan; yields the files that must be written before it goes on."""
@@ -289,26 +300,6 @@ class Finisher:
             place = next((place for place in places if self._disk.exists(place.path(name))), places[0])
             found.append(name if not name or place.directory == directory else place.path(name))
         return replace(cut, kept_as=", ".join(filter(None, found)) or _ZEROS)
-
-
-class _FirstErrors:
-    """The first partition with an error in each directory, of those that are finished together.
-
-    The partitions before it go on, and those after it stop, as if they were finished one after the other. A
-    dry run, whose plans have no rounds, reports the same partitions then.
-    """
-
-    def __init__(self) -> None:
-        self._first: dict[str, int] = {}
-
-    def add(self, number: int, work: PartitionRecovery, error: StratalogError) -> None:
-        path = work.directory.path
-        self._first[path] = min(number, self._first.get(path, number))
-        work.directory.fail(error)
-
-    def stop(self, number: int, work: PartitionRecovery) -> bool:
-        """Whether this partition, or one before it, failed."""
-        return number >= self._first.get(work.directory.path, number + 1)
 
 
 def _report(work: PartitionRecovery, plan: RecoveryPlan) -> PartitionReport:

@@ -79,7 +79,7 @@ class SchemaStore:
         return sorted({key.subject for key, each in self.versions.items() if not each.is_deleted})
 
     def texts_before(self, schema: StoredSchema, context: str = DEFAULT_CONTEXT) -> list[str]:
-        """The texts of the schemas that this one refers to, each once, after those that it uses."""
+        """The texts of the schemas that this one refers to, each once, and each after its own references."""
         texts: dict[SchemaVersion, str] = {}
         self._collect(schema, context, texts, ())
         return list(texts.values())

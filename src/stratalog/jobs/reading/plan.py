@@ -258,7 +258,7 @@ def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
-            break  # the reader searches for it again
+            break  # the file is gone: the reader searches again
         if batch is None or batch.position >= split.hint.end_position:
             break  # compaction left nothing there
         if batch.base_offset > offset and not is_wrapper(batch):
@@ -309,7 +309,7 @@ def _cut_behind(piece: Piece, size: int) -> tuple[Piece, Piece | None]:
     except DiskError as error:
         if error.errno != errno.ENOENT:
             raise
-        return piece, None  # the reader searches for it again
+        return piece, None  # the file is gone: the reader searches again
     if batch is None or batch.position >= hint.end_position:
         return piece, None
     if not split.start_offset < batch.base_offset < split.end_offset:

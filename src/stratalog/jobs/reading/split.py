@@ -143,7 +143,7 @@ def locate(segment: SegmentReader, offset: int) -> BatchRow | None:
 
 
 def split_point(segment: SegmentReader, position: int) -> BatchRow | None:
-    """The first batch at or after a byte that the index names, checked; None if the index names none."""
+    """The first batch that the index names at or after a byte, checked; None if it names none."""
     try:
         entry = segment.offset_index.upper_bound(position)
     except CorruptIndexError:

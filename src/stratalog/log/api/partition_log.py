@@ -129,7 +129,7 @@ class PartitionLog(LogApi):
     @property
     def last_stable_offset(self) -> int:
         """Where a read_committed reader ends: the first record of an open transaction, or the log's end."""
-        # That record's batch may begin before the start of the log; then the log's own mark is there, too.
+        # That record's batch may begin before the log's start; then so does the log's `last_stable_offset`.
         return max(self._log.last_stable_offset, self._log.log_start_offset)
 
     @property

@@ -211,7 +211,7 @@ def _create(segment: SegmentReader, disk: Disk, config: LogConfig, clock: Clock)
 
 
 def _write(segment: SegmentReader, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
-    """Write the records that stay, on the device when this returns; returns which batches have changed."""
+    """Write the records that stay and sync them; returns which batches have changed."""
     changed = []
     for run in erase_runs(segment, matcher):
         cleaned.append(run.data, run.batches, run.max_offset)

@@ -26,7 +26,7 @@ class _Job(NamedTuple):
 
 
 class CleanedOutput:
-    """The end of a cleaning: runs in order, into a segment or, for a forecast, nowhere.
+    """The last stage of a cleaning: writes runs in order to a segment or, for a forecast, nowhere.
 
     `is_behind` says whether a thread does the work. Leaving the context waits for the thread and raises its
     error. `size` and `max_timestamp` are those of the runs that are written so far.
@@ -79,7 +79,7 @@ class CleanedOutput:
             self._jobs.put(_Job(run, aborted))
 
     def give_back(self, run: JudgedRun) -> None:
-        """The memory of a run that the caller has finished and written itself can be used again."""
+        """Take back the memory of a run; the caller has finished and written that run itself."""
         self._free.put(run.memory)
 
     def write(self, kept: FilteredRun, aborted: Sequence[AbortedTxn]) -> None:

@@ -1,4 +1,4 @@
-"""Salvages readable batches after damage, for a log without another copy: which stay, and the rewriting.
+"""Salvages readable batches after damage, for a log without another copy: chooses and rewrites.
 
 Kafka drops everything after the first bad batch. Gaps in offsets are legal, so more can be kept, but only
 batches that are certain: whole v2 batches whose checksum is right, whose leader epoch is not below that of
@@ -56,8 +56,8 @@ class Salvage:
     """How a segment is rewritten: the ranges of the file that stay, in order, and those that do not.
 
     `batches_count` counts the batches kept after the damage. `in_doubt` has the producers whose transaction
-    was open at a gap, here or before, and not ended by a marker in this segment; True if a part of it stays
-    in earlier segments.
+    was open at a gap, here or before, and not ended by a marker in this segment; the value says whether a
+    part of that transaction stays in earlier segments.
     """
 
     kept: tuple[ByteRange, ...]
@@ -87,7 +87,7 @@ def find_readable(
 ) -> Salvage:
     """What can be kept of bytes [start, end) of a .log, whose first `start` bytes are good batches.
 
-    The batch before them, perhaps in an earlier segment, ends with `last_offset` and has `last_epoch`.
+    The batch before `start`, perhaps in an earlier segment, ends with `last_offset` and has `last_epoch`.
     `next_base` is the next segment's base offset, at most 2^31 above this segment's. `open_before` are the
     transactions that are open at the start of the segment, by producer; after an earlier gap some may be in
     doubt. `open_at_start` are the producers with an open transaction at `start`. `is_followed`: segments
@@ -137,7 +137,7 @@ def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
     log = SegmentFile(files.base_offset, FileKind.LOG)
     cleaned, swap = (log._replace(state=state).name for state in (FileState.CLEANED, FileState.SWAP))
     size = sum(size for _, size in salvage.kept)
-    # This file does not exist yet: the run that writes it then knows its facts.
+    # This file does not exist yet: only the run that writes it knows its id.
     new = FileFact(cleaned, size, NO_FILE, files.log.mtime_ms)
     return (
         *(

@@ -123,7 +123,7 @@ def _scan(
 def _without_stale_tail(
     disk: DiskReader, task: ScanTask, scan: SegmentScan, buffer: Bytes | None
 ) -> SegmentScan:
-    """The scan up to the stale batches that hide the log's end, by reading again, which is rare."""
+    """The scan up to the stale batches that hide the log's end. If there are any, it reads again."""
     if scan.stop is ScanStop.INVALID_OFFSET:
         return scan  # the segment is emptied
     stale = find_stale_tail(
