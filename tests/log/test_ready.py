@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stratalog import open_log
 from stratalog.config import LogConfig
-from stratalog.errors import StratalogError
+from stratalog.errors import InvalidBatchError, StratalogError
+from stratalog.limits import INT64_MAX
 from stratalog.log.log import Log
 from stratalog.log.ready import ReadyRules, ReadySet
 from stratalog.records.batch import BatchHeader
@@ -179,6 +182,18 @@ def test_one_record_is_written_as_its_batch_is(
 def test_a_usual_record_is_ready(key: bytes | None, value: bytes | None) -> None:
     for timestamp in (None, NOW, 0):
         assert ReadyRules(LogConfig()).of_record(value, key, timestamp, NOW) is not None
+
+
+@pytest.mark.parametrize("timestamp", [2**63, 2**70])
+def test_a_timestamp_above_64_bits_is_refused_where_all_times_are_allowed(
+    timestamp: int, tmp_path: Path
+) -> None:
+    config = LogConfig(message_timestamp_after_max_ms=INT64_MAX)
+
+    with open_log(tmp_path / "orders-0", create=True, config=config) as log:
+        with pytest.raises(InvalidBatchError, match="does not fit in 64 bits"):
+            log.append(b"v", timestamp=timestamp)
+        assert log.append(b"v", timestamp=INT64_MAX) == 0
 
 
 @pytest.mark.parametrize("settings", SETTINGS)

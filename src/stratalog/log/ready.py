@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stratalog.config import LogConfig
+from stratalog.limits import INT64_MAX
 from stratalog.log.validation import target_codec
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.compression import Codec
@@ -122,4 +123,5 @@ class ReadyRules:
             and oldest >= 0
             and now_ms - oldest <= self._before_max
             and newest - now_ms <= self._after_max
+            and newest <= INT64_MAX
         )

@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratalog.records.kernels import jit
+from stratalog.records.build import Record, build_batch
+from stratalog.records.kernels import decode, jit, text, walk
 from stratalog.records.kernels.jit import INTERPRETED, Kernel, compiled_by, inlined, kernel, rows_of
+from stratalog.records.kernels.memory import byte_array
+from stratalog.records.walk import new_table
+from tests.records.kernels.test_encode import columns_of
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled")
@@ -200,3 +204,99 @@ def test_both_forms_return_and_write_the_same() -> None:
     compared, with_size = (set(line.split()) for line in run(COMPARED))
 
     assert with_size - compared == set()
+
+
+def test_headers_with_the_largest_numbers_give_the_same_in_both_forms() -> None:
+    (compared,) = run("from tests.records.kernels import extremes; extremes.main(100)")
+
+    assert {"walk.walk", "recover.recover", "validate.check_and_stamp", "text.write_lines"} <= {
+        *compared.split()
+    }
+
+
+# Each log is a folder of its own; one of them begins with the largest offset that there is.
+PLAIN_ONLY = """
+import contextlib, io, random, sys
+from pathlib import Path
+from stratalog import open_log
+from stratalog.cli.main import main
+from stratalog.errors import StratalogError
+from stratalog.records.build import Record, build_batch
+from stratalog.records.kernels import jit, recover, walk
+from tests.records.changing import changed
+from tests.records.kernels.extremes import extreme_log
+jit._plain_time.left_s = 1e9
+rng = random.Random(2)
+last = changed(build_batch([Record(0, 5, b"k", b"v"), Record(1, 5, b"k", b"v")]), base_offset=2**63 - 1)
+status = set()
+for number, data in enumerate([last, *(extreme_log(rng) for _ in range(25))]):
+    folder = Path(sys.argv[1], str(number), "orders-0")
+    with open_log(folder, create=True) as log:
+        log.append_many([b"a", b"b"])
+        for keep_offsets in (False, True):
+            try:
+                log.append_batch(data, keep_offsets=keep_offsets)
+            except StratalogError:
+                pass
+    with open(folder / f"{0:020}.log", "ab") as file:
+        file.write(data)
+    for command in (["audit"], ["recover", "--dry-run"]):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            try:
+                main([*command, str(folder.parent)])
+            except SystemExit as exit:
+                status.add(exit.code)
+        assert "Traceback" not in printed.getvalue(), printed.getvalue()
+print(sorted(status))
+print(type(recover.recover) is type(walk.walk) is jit.Kernel)
+"""
+
+
+def test_recover_audit_and_appends_do_not_crash_at_the_largest_offset_before_kernels_are_compiled(
+    tmp_path: Path,
+) -> None:
+    assert run(PLAIN_ONLY, str(tmp_path)) == ["[0, 1]", "True"]
+
+
+MUTATED = """
+from tests import both_forms
+both_forms.compare_always()
+from tests.properties.mutate import mutated
+from tests.properties.readers import Readers
+readers = Readers()
+for number in range(60):
+    readers.run(mutated(20_000, number))
+print(*sorted(both_forms.calls))
+"""
+
+
+def test_damaged_batches_are_read_alike_by_both_forms() -> None:
+    (compared,) = run(MUTATED)
+
+    assert {"decode.decode", "decode.decode_legacy", "gather.gather_headers"} <= {*compared.split()}
+
+
+def test_a_record_with_many_headers_is_not_small() -> None:
+    record = Record(0, 5, b"k", b"v", (("h", b"v"),) * 20_000)
+    data = byte_array(build_batch([record]))
+    table, rows, at = new_table(1), np.zeros(1, decode.RECORD), (0, 0, 0)
+    walk.walk(data, 0, data.size, table, False, data.size)
+    decode.decode(data, table, rows, at, data.size, 0, 1)
+    columns = columns_of([record])
+    forms = {(each.__module__.rpartition(".")[2], each.__name__): each for each in jit.kernels()}
+
+    assert rows[0].headers_count == 20_000
+    assert not forms["decode", "decode"].is_small(data, table, rows, at, data.size, 0, 1)
+    assert not forms["gather", "gather_headers"].is_small(data, rows)
+    assert not forms["encode", "encode"].is_small(columns, 0, 1, 0, 0, data, 0, data.size)
+    assert not forms["text", "write_lines"].is_small(data, table, 1, rows)
+
+
+def test_a_large_value_of_a_dump_is_not_small() -> None:
+    rows = np.zeros(1, decode.RECORD)
+    (write_lines,) = (each for each in jit.kernels() if each.__module__ == text.__name__ and each.has_size)
+
+    assert write_lines.is_small(None, [], 0, rows)
+    rows[0].value_size = 100_000
+    assert not write_lines.is_small(None, [], 0, rows)

@@ -111,7 +111,12 @@ def _headers_end(data: Bytes, position: int, end: int, count: int) -> int:
     return position
 
 
-@kernel(size=lambda _data, batches, *_: 50 * int(batches["records_count"].sum()))
+def _bytes_in(batches: BatchTable) -> int:
+    return int((batches["records_end"] - batches["records_position"]).sum())
+
+
+# Nearly all bytes of a record may be headers, so their number counts as well.
+@kernel(size=lambda _data, batches, *_: max(50 * int(batches["records_count"].sum()), _bytes_in(batches)))
 def decode(
     data: Bytes,
     batches: BatchTable,
@@ -214,9 +219,10 @@ def decode(
 
 
 @kernel(size=lambda rows: 50 * len(rows))
-def sums(rows: RecordTable) -> tuple[int, int, int, int]:
+def sums(rows: RecordTable) -> tuple[Any, Any, Any, Any]:
     """(bytes of keys, bytes of values, headers, an upper bound for their bytes) of these rows."""
-    keys, values, headers, header_bytes = 0, 0, 0, 0
+    # Without the compiler NumPy would keep 32 bits.
+    keys, values, headers, header_bytes = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(len(rows)):
         row = rows[i]
         keys += max(row.key_size, 0)
@@ -226,7 +232,7 @@ def sums(rows: RecordTable) -> tuple[int, int, int, int]:
     return keys, values, headers, header_bytes
 
 
-@kernel(size=lambda _data, batches, *_: int((batches["records_end"] - batches["records_position"]).sum()))
+@kernel(size=lambda _data, batches, *_: _bytes_in(batches))
 def decode_legacy(
     data: Bytes,
     batches: BatchTable,

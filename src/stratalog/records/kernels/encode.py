@@ -65,7 +65,10 @@ def _put_varint(out: Bytes, position: int, value: Any) -> int:
 
 @inlined
 def _field_size(start: int, end: int, valid: bool) -> int:
-    return _varint_size(np.int64(end) - np.int64(start)) + (end - start) if valid else 1
+    if not valid:
+        return 1
+    size: Any = np.int64(end) - np.int64(start)  # without the compiler NumPy would keep 32 bits
+    return _varint_size(size) + size  # type: ignore[no-any-return]
 
 
 @inlined
@@ -95,7 +98,12 @@ def _body_size(columns: Any, i: int, timestamp_delta: int, offset_delta: int) ->
     return size
 
 
-@kernel(size=lambda _columns, start, stop, *_: 50 * (stop - start))
+def _size(columns: RecordColumns, start: int, stop: int) -> int:
+    ends = columns.header_ends
+    return 50 * (stop - start) + 50 * int(ends[stop] - ends[start])
+
+
+@kernel(size=lambda columns, start, stop, *_: _size(columns, start, stop))
 def encode(
     columns: RecordColumns,
     start: int,

@@ -50,8 +50,9 @@ def load_u32(data: Bytes, position: int) -> int:
 
 
 @compiled_by(intrinsic("load_i64"))
-def load_i64(data: Bytes, position: int) -> int:
-    return int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True)
+def load_i64(data: Bytes, position: int) -> Any:  # Any: np.int64, which mypy does not take for an int
+    # Not an int: sums with damaged offsets and timestamps must wrap as in compiled code and in Java.
+    return np.int64(int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True))
 
 
 @compiled_by(intrinsic("load_u64_le"))

@@ -17,6 +17,7 @@ from stratalog.limits import INT32_MAX, INT64_MIN
 from stratalog.records.kernels.characters import write_number, write_text
 from stratalog.records.kernels.crc32c import crc32_zlib
 from stratalog.records.kernels.decode import RecordTable, varint
+from stratalog.records.kernels.gather import headers_work
 from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, copy_bytes, load_u32
 from stratalog.records.kernels.walk import BatchTable
@@ -96,7 +97,12 @@ WORD_ENDS = np.cumsum([len(word) for word in _words])
 LINE_FEED, COMMA, CLOSING = 10, 44, 93
 
 
-@kernel(size=lambda _data, batches, _batches_end, rows, *_: 400 * (len(batches) + len(rows)))
+def _size(batches: BatchTable, rows: RecordTable) -> int:
+    text_size = int(rows["key_size"].sum() + rows["value_size"].sum())
+    return 400 * (len(batches) + len(rows)) + headers_work(rows) + text_size
+
+
+@kernel(size=lambda _data, batches, _batches_end, rows, *_: _size(batches, rows))
 def write_lines(
     data: Bytes,
     batches: BatchTable,
@@ -115,7 +121,8 @@ def write_lines(
     `gaps` gets (offset, offset of the next record) if that is not the next number. Returns (bytes written,
     gaps written, why it stopped, at).
     """
-    row_index, due, last_offset = at
+    row_index, due, _ = at
+    last_offset: Any = np.int64(at[2])  # the number after the largest is the smallest, compiled or not
     used = 0
     gaps_count = 0
     while row_index < len(rows):

@@ -182,7 +182,7 @@ def run_facts(batches: BatchTable) -> tuple[int, int]:
 
     A type is that of `TimestampType`: -1 for v0, which has no timestamps. Counts below 0 are not counted.
     """
-    records_count = 0
+    records_count: Any = np.int64(0)  # without the compiler NumPy would keep 32 bits
     timestamp_type = MIXED
     for i in range(len(batches)):
         row = batches[i]
