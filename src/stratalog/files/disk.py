@@ -150,8 +150,10 @@ class Disk(DiskReader):
         self.together(lambda each: each[0](each[1]), todo)
 
     def together(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
-        """Do work that waits for the device, many items at once. Raises an error when all threads have stopped;
-        some items may be undone then."""
+        """Do work that waits for the device, many items at once.
+
+        Raises an error when all threads have stopped; some items may be undone then.
+        """
         if len(todo) <= _FEW:
             return [work(each) for each in todo]
         from concurrent.futures import ThreadPoolExecutor  # rarely needed
