@@ -45,7 +45,7 @@ SCENARIOS = {
     "log/producers/test_crashes.py": "snapshots on a disk that refuses or loses its power at any step",
     "log/test_flush_crash.py": "what was flushed, after a power cut",
     "log/test_fork.py": "an open log in a process that forks",
-    "log/test_interrupts.py": "Ctrl-C at any line of a roll",
+    "log/test_interrupts.py": "Ctrl-C at any line of a roll or a cleaning",
     "log/test_log_crash.py": "power cuts at every step of a log's life",
     "log/test_log_threads.py": "one writer and many readers",
     "log/test_reading_beside.py": "readers beside whoever replaces, truncates, deletes and moves segments",

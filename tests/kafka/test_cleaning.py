@@ -14,9 +14,6 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import CorruptRecordError
-from stratalog.log.cleaning import runs
-from stratalog.records import unpack
-from stratalog.segment import headers
 from tests import profile
 from tests.kafka.cleaning import T0, CleanerOracle, DirtyHistory, OurCleaner
 from tests.kafka.conftest import had
@@ -24,6 +21,7 @@ from tests.kafka.directories import compare_file, compare_files, names_in
 from tests.kafka.jars import KafkaJars
 from tests.kafka.log_oracle import Json, LogOracle
 from tests.kafka.oracle import RecordsOracle
+from tests.log.cleaning.small_pieces import SmallPieces
 
 # In history 9 a transaction of the first segment stays open: nothing of it is ever cleaned.
 HISTORIES = [seed for seed in range(41) if seed != 9]
@@ -36,13 +34,6 @@ def cleaner(kafka_jars: KafkaJars) -> Iterator[CleanerOracle]:
     oracle = had(lambda: CleanerOracle(kafka_jars))
     yield oracle
     oracle.program.close()
-
-
-def read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log of some kilobytes is then read as one of gigabytes is: ahead, piece by piece, in many runs."""
-    monkeypatch.setattr(headers, "CHUNK_SIZE", 700)
-    monkeypatch.setattr(runs, "CHUNK_SIZE", 700)
-    monkeypatch.setattr(unpack, "RUN_SIZE", 400)
 
 
 def test_there_are_forty_histories() -> None:
@@ -58,10 +49,8 @@ def test_a_cleaned_log_has_kafkas_files(
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if seed % 4 in (2, 3):  # with compression and without
-        read_in_small_pieces(monkeypatch)
-    history = DirtyHistory(seed)
-    records_gone = 0
+    pieces = SmallPieces(monkeypatch) if seed % 4 in (2, 3) else None  # with compression and without
+    history, records_gone = DirtyHistory(seed), 0
     ours, theirs = tmp_path / "ours" / "dirty-0", tmp_path / "kafka" / "dirty-0"
     ours.mkdir(parents=True)
     now_ms, first_dirty = T0, 0
@@ -120,6 +109,8 @@ def test_a_cleaned_log_has_kafkas_files(
         records_gone += stats.records_read - stats.records_written
 
     assert records_gone > 0
+    if pieces is not None:
+        pieces.check_used()
 
 
 def compare_decoded(

@@ -1,8 +1,11 @@
-"""Ctrl-C inside a roll, at any line and any step of the disk: the interrupt comes out, the log goes on."""
+"""Ctrl-C inside a roll, at any line and any step of the disk: the interrupt comes out, the log goes on.
+
+The same at any line of a cleaning: its threads end."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -13,8 +16,11 @@ import pytest
 import stratalog
 from stratalog.files.disk import Path as DiskPath
 from stratalog.files.simulated import SimulatedDisk
+from stratalog.log.cleaning import clean, output, runs
 from stratalog.log.log import Log
 from tests import profile
+from tests.log.cleaning.dirty import Dirty
+from tests.log.cleaning.small_pieces import SmallPieces
 from tests.log.model import DIRECTORY, NOW, Machine, batch, produced, read_all
 
 SOURCES = str(Path(stratalog.__file__).parent)
@@ -125,13 +131,15 @@ def test_an_interrupt_in_the_roll_of_an_append_leaves_the_record_out_and_the_log
         check_goes_on(machine, log)
 
 
-def interrupted_at_line(line: int, action: Callable[[], object]) -> bool:
-    """Run it, with an interrupt after `lines` lines of our own code; False if it has fewer."""
+def interrupted_at_line(
+    line: int, action: Callable[[], object], sources: str | tuple[str, ...] = SOURCES
+) -> bool:
+    """Run it, with an interrupt after `line` lines of our own code; False if it has fewer."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal count
-        if not frame.f_code.co_filename.startswith(SOURCES):
+        if not frame.f_code.co_filename.startswith(sources):
             return None
         if event == "line":
             count += 1
@@ -161,3 +169,37 @@ def test_an_interrupt_at_a_line_of_a_roll_does_not_fail_the_next_one() -> None:
         line += every
 
     assert line > 100
+
+
+def cleaning_threads() -> list[str]:
+    return [
+        thread.name
+        for thread in threading.enumerate()
+        if thread.name in ("stratalog-runs", "stratalog-cleaned") and thread.is_alive()
+    ]
+
+
+@pytest.mark.parametrize("keys", [1000, 7])
+def test_an_interrupt_at_a_line_of_a_cleaning_leaves_no_thread(
+    keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few keys the map is full while runs are read ahead, which are then let go."""
+    sources = tuple(str(module.__file__) for module in (clean, output, runs))
+    pieces = SmallPieces(monkeypatch)
+    every = 500 // profile.examples(500, quick=60)
+    line = 1
+    while True:
+        dirty = Dirty()
+        for number in range(12):
+            dirty.put(*[(b"%d" % (number + i), b"%d" % number * 100) for i in range(3)])
+        dirty.roll()
+        was_interrupted = interrupted_at_line(line, lambda: dirty.clean(keys=keys), sources)  # noqa: B023
+        assert not cleaning_threads(), line
+        if not was_interrupted:
+            break
+        dirty.clean()  # as if nothing had been
+        assert dirty.offsets == [*range(0, 33, 3), 33, 34, 35]
+        line += every
+
+    assert line > 200
+    pieces.check_used()

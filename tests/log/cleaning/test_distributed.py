@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stratalog.errors import (
     AccessDeniedError,
     CorruptRecordError,
+    DiskError,
     FileOwnerError,
     OtherFileError,
     UsageError,
@@ -22,7 +25,8 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import Path as AnyPath
 from stratalog.files.reading import DiskReader
 from stratalog.files.stamps import FileStamp
-from stratalog.log.cleaning import CleanResult
+from stratalog.log import task_folders
+from stratalog.log.cleaning import CleanResult, runs
 from stratalog.log.cleaning.distributed import (
     CleaningPlan,
     PartsRunner,
@@ -37,6 +41,7 @@ from tests import profile
 from tests.kafka.cleaning import T0, DirtyHistory, OurCleaner
 from tests.log.cleaning.dirty import records_of
 from tests.log.cleaning.in_parts import PartsHere
+from tests.log.cleaning.small_pieces import SmallPieces
 
 HISTORIES = 60
 ROUNDS = 3
@@ -246,6 +251,48 @@ def test_nothing_is_replaced_before_everything_is_proven(
     assert {name: data for name, (data, _) in contents(root).items() if name.endswith(".log")} == {
         name: data for name, (data, _) in before.items() if name.endswith(".log")
     }
+
+
+def test_an_error_is_not_hidden_by_folders_that_cannot_be_listed_after_it(
+    log: tuple[Path, DirtyHistory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, history = log
+    side = OurCleaner(root, history.config, T0 + 1000)
+
+    class Fails(PartsHere):
+        def read_keys(self, _plan: CleaningPlan) -> list[SegmentData]:
+            monkeypatch.setattr(task_folders, "task_folders", refuse)
+            raise UsageError("the first error")
+
+    def refuse(_: DiskReader, directory: str) -> list[str]:
+        raise DiskError(directory, "Input/output error", errno.EIO)
+
+    with pytest.raises(UsageError, match="the first error"):
+        clean(side, 0, Fails())
+
+
+def test_a_task_decodes_with_one_thread(
+    log: tuple[Path, DirtyHistory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine runs as many tasks as it has cores."""
+    root, history = log
+    pieces = SmallPieces(monkeypatch)
+    counts: list[int] = []
+    ahead = runs._ahead
+
+    def counted(decoder: Any, memories: Any, threads_count: int) -> Any:
+        counts.append(threads_count)
+        return ahead(decoder, memories, threads_count)
+
+    monkeypatch.setattr(runs, "_ahead", counted)
+    monkeypatch.setattr(runs, "_cores", lambda: 4)
+    side = OurCleaner(root, history.config, T0 + 1000)
+    result = clean(side, 0, PartsHere())
+    side.log.close()
+
+    assert isinstance(result, CleanResult)
+    assert set(counts) == {1}
+    assert len(pieces.parts) == len(counts) > 2  # in both passes
 
 
 def test_the_folder_of_a_killed_run_is_ignored_and_then_removed(log: tuple[Path, DirtyHistory]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,40 @@ def test_a_failure_of_the_thread_ends_the_cleaning_and_its_files(monkeypatch: py
     assert len(writers) == 1
     assert writers[0] is not threading.current_thread()
     assert dirty.machine.files() == before
+    assert not alive()
+
+
+def test_a_failure_of_the_last_write_keeps_the_short_segment_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After it no memory is asked for: only leaving the context can raise it."""
+    append = LogSegment.append
+    writers: list[threading.Thread] = []
+    fails_at = 0
+
+    def append_or_fail(segment: LogSegment, *given: Any) -> Any:
+        writers.append(threading.current_thread())
+        if len(writers) == fails_at:
+            raise OSError("the disk is full")
+        return append(segment, *given)
+
+    monkeypatch.setattr(LogSegment, "append", append_or_fail)
+    dirty = make_dirty(6, (Codec.NONE,))
+    writers.clear()
+    dirty.clean()
+    fails_at = len(writers)
+    dirty = make_dirty(6, (Codec.NONE,))
+    last = list(dirty.log.segments)[-2]
+    before = last.reader.read_bytes(0, last.size)
+    writers.clear()
+
+    with pytest.raises(OSError, match="the disk is full"):
+        dirty.clean()
+
+    assert len(writers) == fails_at
+    assert writers[-1].name == "stratalog-cleaned"
+    left = list(dirty.log.segments)[-2]
+    assert left.base_offset == last.base_offset
+    assert left.reader.read_bytes(0, left.size) == before
+    assert not [name for name in dirty.machine.files() if name.endswith(".cleaned")]
     assert not alive()
 
 

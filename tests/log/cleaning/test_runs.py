@@ -12,12 +12,14 @@ from collections.abc import Iterator
 import pytest
 
 from stratalog.errors import CorruptRecordError
+from stratalog.log.cleaning import parts
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.kernels.memory import Bytes, byte_array
 from tests import naive, naive_sums
+from tests.log.cleaning.small_pieces import SmallPieces
 
 HASH_KEY = (1, 2)
 MIB = 1 << 20
@@ -52,15 +54,15 @@ def records(seed: int, codecs: tuple[Codec, ...], size: int) -> tuple[Batches, l
     """Batches of all sizes, one of several megabytes now and then; and what is in them."""
     rng = random.Random(seed)
     expected: list[tuple[int, bytes]] = []
-    parts: list[bytes] = []
-    while sum(map(len, parts)) < size:
+    built: list[bytes] = []
+    while sum(map(len, built)) < size:
         offset = len(expected)
         keys = [rng.randbytes(rng.randrange(40)) for _ in range(rng.choice([1, 10, 300]))]
         value = rng.randbytes(rng.choice([10, 100, 20_000]) if len(keys) > 1 else rng.choice([9, 3 * MIB]))
         kept = [Record(offset + i, key=key, value=value) for i, key in enumerate(keys)]
-        parts.append(build_batch(kept, BatchOptions(codec=rng.choice(codecs))))
+        built.append(build_batch(kept, BatchOptions(codec=rng.choice(codecs))))
         expected += [(record.offset, record.key or b"") for record in kept]
-    return Batches(b"".join(parts)), expected
+    return Batches(b"".join(built)), expected
 
 
 def looked_at(runs: Iterator[DecodedRun], pause_s: float = 0.004) -> list[tuple[int, bytes, bytes]]:
@@ -97,12 +99,12 @@ def test_a_run_holds_while_the_next_ones_are_prepared(codecs: tuple[Codec, ...],
 
 def test_a_part_of_many_runs_is_delivered_one_by_one() -> None:
     """Zeros are a thousandth of their size when compressed: one read is many runs."""
-    parts = [
+    zeros = [
         build_batch([Record(i, key=b"%d" % i, value=bytes(300_000))], BatchOptions(codec=Codec.ZSTD))
         for i in range(300)
     ]
     noise = [build_batch([Record(300 + i, key=b"", value=random.randbytes(MIB))]) for i in range(2)]
-    file = Batches(b"".join([*parts, *noise]))
+    file = Batches(b"".join([*zeros, *noise]))
 
     found = looked_at(RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows, threads=2).read(file))
 
@@ -149,6 +151,27 @@ def test_nothing_reads_on_once_the_runs_are_let_go() -> None:
     assert not file.readers
     assert not alive()
     assert sum(len(run.rows) for run in reader.read(file)) == len(expected)
+
+
+def test_many_threads_that_wait_for_room_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    SmallPieces(monkeypatch)
+    monkeypatch.setattr(parts, "_PACKED_CHUNK_SIZE", parts.CHUNK_SIZE)
+    options = BatchOptions(codec=Codec.ZSTD)  # a run for each batch, as it is larger than RUN_SIZE
+    file = Batches(
+        b"".join(build_batch([Record(i, key=b"k", value=bytes(500))], options) for i in range(200))
+    )
+    threads = 20
+    runs = RunReader(threads=threads).read(file)
+    next(runs)
+    time.sleep(0.3)  # each thread has a part of three runs, and room for two
+    assert len(alive()) == threads
+    closing = threading.Thread(target=runs.close, daemon=True)
+
+    closing.start()
+    closing.join(20)
+
+    assert not closing.is_alive()
+    assert not alive()
 
 
 def test_the_next_run_is_prepared_after_the_main_thread_has_ended_too() -> None:

@@ -12,7 +12,7 @@ Kafka: Cleaner.doClean
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -231,7 +231,8 @@ def groups_of(log: DirtyLog, segments: Sequence[SegmentReader]) -> list[Sequence
 class Cleaning:
     """One run of the cleaner over one log, or over some groups of it; transactions go on from group to group.
 
-    `before` says which producers have records without a marker before the first of these groups.
+    `before` says which producers have records without a marker before the first of these groups, `threads`
+    how many threads decode, as for a `RunReader`.
     """
 
     def __init__(
@@ -246,11 +247,12 @@ class Cleaning:
         throttle: Callable[[int], object] = _at_full_speed,
         on_read: Callable[[int], object] = _uncounted,
         observe: Observe = _unseen,
+        threads: int | None = None,
     ) -> None:
         self._log, self._newest, self._stats = log, newest, stats
         self._check_done, self._throttle = check_done, throttle
         self._on_read, self._observe = on_read, observe
-        self._reader = RunReader(newest.hash_rows)
+        self._reader = RunReader(newest.hash_rows, threads=threads)
         self._transactions = CleanedTransactions(before)
         self._rules = SegmentRules(log, now_ms)
 
@@ -280,17 +282,20 @@ class Cleaning:
         stats = self._stats
         is_whole = segment.base_offset >= start_offset
         position = 0 if is_whole else segment.offset_index.lookup(start_offset).position
-        for run in self._reader.read(segment, position):
-            self._check_done()
-            self._throttle(run.size)
-            self._on_read(run.size)
-            aborted = np.zeros(len(run.batches), np.bool_)
-            transactions.read_batches(run.data, run.batches, run.rows, aborted)
-            seen, is_full = offset_map.put_records(run.batches, aborted, run.rows, run.hashes, start_offset)
-            stats.map_records_read += seen
-            if is_full:
-                return True
-            stats.map_bytes_read += run.size
+        with closing(self._reader.read(segment, position)) as runs:
+            for run in runs:
+                self._check_done()
+                self._throttle(run.size)
+                self._on_read(run.size)
+                aborted = np.zeros(len(run.batches), np.bool_)
+                transactions.read_batches(run.data, run.batches, run.rows, aborted)
+                seen, is_full = offset_map.put_records(
+                    run.batches, aborted, run.rows, run.hashes, start_offset
+                )
+                stats.map_records_read += seen
+                if is_full:
+                    return True
+                stats.map_bytes_read += run.size
         return False
 
     def clean_group(self, group: Sequence[SegmentReader], replace_segments: Replace | None) -> CleanedSegment:
@@ -320,26 +325,30 @@ class Cleaning:
         # is no longer the last one is only kept longer than necessary.
         run_filter = RunFilter(self._newest, self._log.last_records)
         is_behind = self._observe is _unseen and sum(segment.size for segment in group) > CHUNK_SIZE
-        with CleanedOutput(cleaned, is_behind=is_behind) as output:
-            for run, rules in self._runs(group):
-                judged = run_filter.judge(run, self._transactions, rules, output.memory())
-                self._count(run, judged)
-                if self._observe is _unseen:
-                    output.put(judged, tuple(aborted))
-                else:
-                    kept = judged.finish()
-                    self._observe(run, kept)
-                    output.write(kept, aborted)
-                    output.give_back(judged)
-                aborted.clear()
-                if cleaned is not None and (written := output.newly_written()):
-                    self._throttle(written)
+        output = CleanedOutput(cleaned, is_behind=is_behind)
+        try:
+            with output, closing(self._runs(group)) as runs:
+                for run, rules in runs:
+                    judged = run_filter.judge(run, self._transactions, rules, output.memory())
+                    self._count(run, judged)
+                    if self._observe is _unseen:
+                        output.put(judged, tuple(aborted))
+                    else:
+                        kept = judged.finish()
+                        self._observe(run, kept)
+                        output.write(kept, aborted)
+                        output.give_back(judged)
+                    aborted.clear()
+                    if cleaned is not None and (written := output.newly_written()):
+                        self._throttle(written)
+        finally:
+            output.stop()  # Ctrl-C may come while the context is entered or left
         if cleaned is not None and (written := output.newly_written()):
             self._throttle(written)
         self._stats.bytes_written += output.size
         return CleanedSegment(group[0].base_offset, output.size, output.max_timestamp, group[-1].modified_ms)
 
-    def _runs(self, group: Sequence[SegmentReader]) -> Iterator[tuple[DecodedRun, Rules]]:
+    def _runs(self, group: Sequence[SegmentReader]) -> Generator[tuple[DecodedRun, Rules], None, None]:
         """The runs of these segments, with the rules for each."""
         for index, segment in enumerate(group):
             is_last = index + 1 == len(group)

@@ -23,6 +23,7 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -71,6 +72,8 @@ from stratalog.segment.scan import ScanStop, scan_segment
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import FILES, SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
+
+_THREADS = 1  # that decode for a task: a machine runs as many tasks as it has cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +187,8 @@ def clean_in_parts(
         for rewritten, group in zip(done, groups, strict=True):
             replace_segments(_adopted(disk, plan, rewritten, log.clock), group)
     finally:
-        remove_task_folders(disk, plan.directory)
+        with suppress(DiskError):  # the next run removes them
+            remove_task_folders(disk, plan.directory)
     return CleanResult(
         end_offset=log.first_uncleanable_offset,
         groups=tuple(tuple(segment.base_offset for segment in group) for group in groups),
@@ -251,15 +255,16 @@ def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[Re
     def hash_rows(data: Bytes, rows: RecordTable, hashes: Hashes) -> None:
         hash_keys(data, rows, first, second, hashes)
 
-    for run in RunReader(hash_rows).read(segment):
-        batches, rows = run.batches, run.rows
-        is_aborted = np.zeros(len(batches), np.bool_)
-        transactions.read_batches(run.data, batches, rows, is_aborted)
-        is_control = (batches["magic"] == 2) & (batches["attributes"] & CONTROL != 0)
-        chosen = np.flatnonzero((rows["key_size"] >= 0) & ~is_control[rows["batch"]])
-        offsets = rows["offset"][chosen]
-        is_version = (offsets >= plan.first_dirty_offset) & ~is_aborted[rows["batch"][chosen]]
-        yield RecordKeys(run.hashes[chosen], offsets, is_version)
+    with closing(RunReader(hash_rows, threads=_THREADS).read(segment)) as runs:
+        for run in runs:
+            batches, rows = run.batches, run.rows
+            is_aborted = np.zeros(len(batches), np.bool_)
+            transactions.read_batches(run.data, batches, rows, is_aborted)
+            is_control = (batches["magic"] == 2) & (batches["attributes"] & CONTROL != 0)
+            chosen = np.flatnonzero((rows["key_size"] >= 0) & ~is_control[rows["batch"]])
+            offsets = rows["offset"][chosen]
+            is_version = (offsets >= plan.first_dirty_offset) & ~is_aborted[rows["batch"][chosen]]
+            yield RecordKeys(run.hashes[chosen], offsets, is_version)
     plan.stamps[number].check(disk)
     return transactions.data
 
@@ -294,6 +299,7 @@ def rewrite_group(
         stats,
         before=before,
         observe=lambda _, kept: digest.update(kept.data.data),
+        threads=_THREADS,
     )
     new: list[LogSegment] = []
     for index in plan.groups[number]:

@@ -40,7 +40,10 @@ NO_OFFSET = -1
 
 
 class OffsetMap:
-    """Maps keys to last offsets, in at most `memory_size` bytes that are not touched before they are needed.
+    """Maps keys to last offsets, in memory that is not touched before it is needed.
+
+    The slots and the bits have at most `memory_size` bytes together; in a small map the bits may have a
+    mebibyte, whatever `memory_size` says.
 
     `latest_offset` is the last offset in the map: records after it are not looked up. `hash_key` is for
     tests.

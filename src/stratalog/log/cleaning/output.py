@@ -28,8 +28,9 @@ class _Job(NamedTuple):
 class CleanedOutput:
     """The last stage of a cleaning: writes runs in order to a segment or, for a forecast, nowhere.
 
-    `is_behind` says whether a thread does the work. Leaving the context waits for the thread and raises its
-    error. `size` and `max_timestamp` are those of the runs that are written so far.
+    `is_behind` says whether a thread does the work; entering the context starts it. Leaving the context waits
+    for the thread and raises its error. `size` and `max_timestamp` are those of the runs that are written so
+    far.
     """
 
     def __init__(self, cleaned: LogSegment | None, *, is_behind: bool) -> None:
@@ -41,12 +42,14 @@ class CleanedOutput:
         self._free: SimpleQueue[OutputMemory] = SimpleQueue()
         for _ in range(_MEMORIES if is_behind else 1):
             self._free.put(OutputMemory())
+        self._is_stopped = False
         self._thread: threading.Thread | None = None
         if is_behind:
             self._thread = threading.Thread(target=self._work, name="stratalog-cleaned", daemon=True)
-            self._thread.start()
 
     def __enter__(self) -> CleanedOutput:
+        if self._thread is not None:
+            self._thread.start()
         return self
 
     def __exit__(
@@ -55,13 +58,23 @@ class CleanedOutput:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._thread is not None:
-            if error is not None and self._problem is None:
-                self._problem = error  # nothing more is written
-            self._jobs.put(None)
-            self._thread.join()
-        if error is None and self._problem is not None:
+        if error is not None:
+            self.stop()
+            return
+        self._join()
+        if self._problem is not None:
             raise self._problem
+
+    def stop(self) -> None:
+        """Nothing more is written, and the thread ends; may be called at any time, and twice."""
+        self._is_stopped = True
+        self._join()
+
+    def _join(self) -> None:
+        self._jobs.put(None)
+        # A thread whose start was interrupted may begin later: it finds no job, and ends.
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()
 
     def memory(self) -> OutputMemory:
         """Memory to judge a run into; waits until some is free, and raises an error of the thread."""
@@ -102,7 +115,7 @@ class CleanedOutput:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             try:
-                if self._problem is None:
+                if self._problem is None and not self._is_stopped:
                     self.write(job.run.finish(), job.aborted)
             except BaseException as error:  # raised again in the thread of the cleaning
                 self._problem = error

@@ -142,27 +142,29 @@ def _ahead(
     """The same runs, in order; threads decode the next ones.
 
     The threads end with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
-    its owner may then close. An executor is not used, because executors stop when the main thread ends, while
-    other threads, such as the cleaner's, may go on.
+    its owner may then close. They are stopped twice, because Ctrl-C may come while they are stopped. An
+    executor is not used, because executors stop when the main thread ends, while other threads, such as the
+    cleaner's, may go on.
     """
     pool = _Pool(decoder, memories)
     threads = [
         threading.Thread(target=pool.work, name="stratalog-runs", daemon=True) for _ in range(threads_count)
     ]
-    for thread in threads:
-        thread.start()
     try:
-        while (task := pool.tasks.get()) is not None:
-            while (run := task.runs.get()) is not None:
-                if isinstance(run, BaseException):
-                    raise run
-                yield run
-                task.room.put(None)
-            pool.free.put(task.memory)
+        try:
+            for thread in threads:
+                thread.start()
+            while (task := pool.tasks.get()) is not None:
+                while (run := task.runs.get()) is not None:
+                    if isinstance(run, BaseException):
+                        raise run
+                    yield run
+                    task.room.put(None)
+                pool.free.put(task.memory)
+        finally:
+            pool.stop(threads)
     finally:
-        pool.stop(threads_count)
-        for thread in threads:
-            thread.join()
+        pool.stop(threads)
 
 
 class _Pool:
@@ -171,20 +173,25 @@ class _Pool:
     def __init__(self, decoder: _Decoder, memories: list[PartMemory]) -> None:
         self._decoder = decoder
         self._turn = threading.Lock()
-        self._begun: list[_Task] = []
+        self._begun: list[_Task] = []  # the last ones: each that is not decoded yet has a memory
+        self._memories_count = len(memories)
         self._is_stopped = False
         self.tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self.free: SimpleQueue[PartMemory | None] = SimpleQueue()
         for memory in memories:
             self.free.put(memory)
 
-    def stop(self, threads_count: int) -> None:
-        """Nothing more is wanted."""
+    def stop(self, threads: list[threading.Thread]) -> None:
+        """Nothing more is wanted; waits for the threads."""
         self._is_stopped = True
-        for _ in range(threads_count):
+        for _ in threads:
             self.free.put(None)
-        for task in [*self._begun]:
+        for task in self._begun:
             task.room.put(None)
+        for thread in threads:
+            # One whose start was interrupted may begin later: it reads nothing, and ends.
+            if thread.is_alive():
+                thread.join()
 
     def work(self) -> None:
         """What each thread does until there are no more parts."""
@@ -203,7 +210,7 @@ class _Pool:
                 if part is None:
                     self.tasks.put(None)
                     return
-                self._begun = [*self._begun[-8:], task]
+                self._begun = [*self._begun, task][-self._memories_count :]
                 self.tasks.put(task)
             self._decode(part, task)
 

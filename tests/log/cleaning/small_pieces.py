@@ -1,0 +1,53 @@
+"""Small logs that are cleaned as large ones are: read ahead, in several parts, and written by a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from stratalog.log.cleaning import clean, parts, runs
+from stratalog.log.cleaning.filter import FilteredRun
+from stratalog.log.cleaning.output import CleanedOutput
+from stratalog.log.cleaning.parts import FilePart, PartMemory, PartSource
+from stratalog.records import unpack
+from stratalog.segment import headers
+from stratalog.segment.txn_index import AbortedTxn
+
+_CHUNK_SIZE = 300
+_RUN_SIZE = 400
+
+
+class SmallPieces:
+    """Sizes of some hundred bytes for this test; counts what is read and written in which thread."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (headers, parts, runs, clean):
+            monkeypatch.setattr(module, "CHUNK_SIZE", _CHUNK_SIZE)
+        monkeypatch.setattr(parts, "_PACKED_CHUNK_SIZE", _CHUNK_SIZE >> 2)
+        monkeypatch.setattr(unpack, "RUN_SIZE", _RUN_SIZE)
+        self.parts: Counter[PartSource] = Counter()
+        """How many parts of each file a thread has read ahead."""
+        self.written: Counter[str] = Counter()
+        """How many runs were written, by the name of the thread."""
+        next_part, write = PartSource.next_part, CleanedOutput.write
+
+        def next_counted(source: PartSource, memory: PartMemory) -> FilePart | None:
+            found = next_part(source, memory)
+            if found is not None and threading.current_thread().name == "stratalog-runs":
+                self.parts[source] += 1
+            return found
+
+        def write_counted(output: CleanedOutput, kept: FilteredRun, aborted: Sequence[AbortedTxn]) -> None:
+            self.written[threading.current_thread().name] += 1
+            write(output, kept, aborted)
+
+        monkeypatch.setattr(PartSource, "next_part", next_counted)
+        monkeypatch.setattr(CleanedOutput, "write", write_counted)
+
+    def check_used(self) -> None:
+        """Otherwise the test shows nothing about what is read ahead or written behind."""
+        assert max(self.parts.values(), default=0) > 1
+        assert self.written["stratalog-cleaned"] > 3
