@@ -48,6 +48,23 @@ def test_a_ctrl_c_that_came_in_a_callback_was_lost() -> None:
     assert run("raised", "30000").stdout == "stopped\n"
 
 
+def test_a_ctrl_c_is_not_lost_again_if_the_hook_is_slow() -> None:
+    """It was raised again after 20 ms, on a busy machine inside the hook that had seen it dropped."""
+    slow = """
+start = threading.Thread.start
+def start_slowly(self):
+    start(self)
+    time.sleep(0.3)
+threading.Thread.start = start_slowly
+raise_dropped_interrupts()
+"""
+    program = PROGRAM.replace("raise_dropped_interrupts()\nthing", f"pass\n{slow}thing")
+    command = [sys.executable, "-c", f"import threading{program}", "raised", "3000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+
+    assert done.stdout == "stopped\n"
+
+
 def test_python_itself_loses_it() -> None:
     done = run("dropped", "30")
 

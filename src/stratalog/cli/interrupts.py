@@ -10,12 +10,13 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
+    from types import CodeType
 
-# Raised at once, it would come inside the hook and be dropped again.
 _LATER_S = 0.02
 
 
@@ -25,15 +26,25 @@ def raise_dropped_interrupts() -> None:
 
     def hook(dropped: UnraisableHookArgs) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
-            timer = threading.Timer(_LATER_S, _interrupt)
-            timer.daemon = True
-            timer.start()
+            threading.Thread(target=_interrupt, args=[hook.__code__], daemon=True).start()
         else:
             report(dropped)
 
     sys.unraisablehook = hook
 
 
-def _interrupt() -> None:
+def _interrupt(hook: CodeType) -> None:
+    """Interrupt the main thread when it has left the hook, in which the interrupt would be dropped again."""
+    main = threading.main_thread().ident or 0
+    time.sleep(_LATER_S)
+    while _is_inside(main, hook):  # a busy machine may not have let it go on
+        time.sleep(_LATER_S)
     # To the main thread itself, so that its waiting call returns.
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    signal.pthread_kill(main, signal.SIGINT)
+
+
+def _is_inside(thread: int, code: CodeType) -> bool:
+    frame = sys._current_frames().get(thread)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
