@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -119,3 +121,29 @@ def test_a_repeated_task_ends_with_an_error() -> None:
 
     clock.sleep(10)
     assert scheduler.run_due() == []
+
+
+def test_a_program_ends_although_the_scheduler_was_stopped_with_its_lock() -> None:
+    """A log that nobody closed waited for a lock whose thread the interpreter had stopped."""
+    # The second call of the clock, by the scheduler's thread, does not return.
+    program = """
+import threading
+from stratalog.log.scheduler import BackgroundScheduler
+
+class Unclosed:
+    def __init__(self):
+        self.scheduler = BackgroundScheduler(threading.Lock().acquire)
+    def __del__(self):
+        print("deleted", flush=True)
+        self.scheduler.abandon()
+
+log = Unclosed()
+log.scheduler.schedule("task", print)
+while log.scheduler._changed.acquire(blocking=False):
+    log.scheduler._changed.release()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+
+    assert (done.stdout, done.stderr) == ("deleted\n", "")

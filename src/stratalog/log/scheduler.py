@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from itertools import count
@@ -63,8 +64,14 @@ class BackgroundScheduler:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def abandon(self) -> None:
-        """End the thread after its current task; no other task is run, and nobody waits."""
+    def abandon(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """End the thread after its current task; no other task is run, and nobody waits.
+
+        An interpreter that ends has stopped the thread where it was, perhaps with the lock: then nothing is
+        left to do. `sys` itself may be gone by then, so its function is kept here.
+        """
+        if is_finalizing():
+            return
         with self._changed:
             self._closed = True
             self._tasks.clear()
