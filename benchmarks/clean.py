@@ -234,7 +234,7 @@ def main() -> None:
     rounds = Rounds(__doc__ or "")
     root = Path(tempfile.mkdtemp(prefix="stratalog-clean-"))
     try:
-        rounds.state("clean_50m", many_keys(root, rounds.scale), 1)
+        rounds.state("clean_50m", many_keys(root, rounds.scale), 1.1)
         shutil.rmtree(root / "many")
         try:
             jars = resolve()
@@ -243,7 +243,7 @@ def main() -> None:
             rounds.end()
         cleaner = CleanerOracle(jars, AS_SHIPPED)
         records = int(RECORDS * rounds.scale)
-        for figure, codec, floor in (("clean_none", Codec.NONE, 4.0), ("clean_zstd", Codec.ZSTD, 1.5)):
+        for figure, codec, floor in (("clean_none", Codec.NONE, 8.0), ("clean_zstd", Codec.ZSTD, 4.0)):
             source = root / figure / str(DIRTY)
             tables = chunks(random_numbers(records, int(KEYS * rounds.scale)), VALUE_SIZE)
             write_log(source, tables, codec)

@@ -106,7 +106,7 @@ def main() -> None:
         "load_clean",
         ours=directory.load,
         rival=directory.load_with_kafka,
-        floor=5,
+        floor=10,
         unit="s",
     )
     shutil.rmtree(work)

@@ -63,14 +63,22 @@ class Part:
     is_last: bool
 
 
-def walk_file(read_into: ReadInto, start: int, end: int, *, check_crc: bool = True) -> Iterator[Part]:
+def walk_file(
+    read_into: ReadInto,
+    start: int,
+    end: int,
+    *,
+    check_crc: bool = True,
+    chunk_size: int | None = None,
+    table: BatchTable | None = None,
+) -> Iterator[Part]:
     """Walk bytes [start, end) of a file piece by piece; a part is valid until the next one is requested.
 
     Memory is one chunk, or one batch if that is larger. Only the last part stops for another reason than the
-    end of its piece.
+    end of its piece. A larger `chunk_size` and `table` make fewer parts.
     """
-    table = new_table()
-    chunk = buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start, 1)))
+    table = new_table() if table is None else table
+    chunk = buffer = aligned_buffer(min(chunk_size or CHUNK_SIZE, max(end - start, 1)))
     position = start
     while position < end:
         wanted = min(len(buffer), end - position)

@@ -34,7 +34,7 @@ from stratalog.records.internal_topics import TRANSACTION_STATE
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.walk import WalkStop, explain_stop, wrong_crc
+from stratalog.records.walk import WalkStop, explain_stop, new_table, wrong_crc
 from stratalog.segment.headers import Part, ReadInto, walk_file
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.producers import ProducerScan
@@ -45,6 +45,9 @@ from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
 
 MAGIC_V2 = 2
 _MOST_TRIES = 5
+# Some 200 calls check the batches of a part, so parts are large: 8 MiB, or this many batches.
+CHUNK_SIZE = 8 << 20
+_TABLE_ROWS = 16384
 _KINDS = {
     WalkStop.TORN_TAIL: AuditKind.TORN_TAIL,
     WalkStop.BAD_LENGTH: AuditKind.BAD_LENGTH,
@@ -234,9 +237,10 @@ class _Look:
 
     def read(self, read_into: ReadInto) -> None:
         position = self._task.start_position
+        table = new_table(_TABLE_ROWS)
         while position < self._size:
             stop = WalkStop.END
-            for part in walk_file(read_into, position, self._size):
+            for part in walk_file(read_into, position, self._size, chunk_size=CHUNK_SIZE, table=table):
                 self._take(part)
                 stop, end = part.walk.stop, part.position + part.walk.next_position
                 if part.is_last and stop is not WalkStop.END:
@@ -267,7 +271,9 @@ class _Look:
         self._gather(part.data, good, part.position)
         if self._states is not None:
             self._states.add(part.data, good)
-        self._unpack_old(part, good[good["records_count"] < 0])
+        is_old = (good["records_count"] < 0) & (good["magic"] < MAGIC_V2)
+        if is_old.any():
+            self._unpack_old(part, good[is_old])
         if self._task.is_deep:
             for spot in check_records(self._task.topic, self._file, part.data, good, part.position):
                 self._spots.add(spot)
@@ -278,7 +284,7 @@ class _Look:
     def _unpack_old(self, part: Part, rows: BatchTable) -> None:
         """Unpack compressed messages of the old formats, which only then show how many records they have."""
         reader = ColumnReader(columns=["offset", "timestamp"], check_crc=False)
-        for row in rows[rows["magic"] < MAGIC_V2]:
+        for row in rows:
             start, size = int(row["position"]), int(row["size"])
             try:
                 for records in reader.read(part.data, start=start, end=start + size):
