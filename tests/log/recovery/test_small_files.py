@@ -16,7 +16,7 @@ from tests import profile
 from tests.log.model import NOW, ORDERS, append_marker, produced
 from tests.log.recovery.directory import ONE, Directory, comparable
 
-ALL = 1 << 62  # a recovery point behind the log: only the load pass recovers segments
+ALL = 1 << 62  # a recovery point past the log's end: only the load pass recovers segments
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from types import CodeType, FunctionType
@@ -185,7 +186,7 @@ def compile_always() -> None:
     _plain_time.left_s = 0
 
 
-class Forms:
+class Forms(ABC):
     """Kernels in one of their forms, plain or compiled: each of them sees the others in the same form.
 
     A function is copied with its own global names, in which the name of a kernel refers to its form.
@@ -205,13 +206,13 @@ class Forms:
         """Whether this kernel, or one that calls it, has been requested."""
         return id(kernel) in self._made
 
+    @abstractmethod
     def kernel_form(self, kernel: Kernel[..., Any], copy: Callable[[FunctionType], FunctionType]) -> Any:
         """The form of a kernel, of which `copy` makes a function with names of its own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def helper_form(self, function: FunctionType, copy: Callable[[FunctionType], FunctionType]) -> Any:
         """The form of a function that compiled kernels need in another form."""
-        raise NotImplementedError
 
     def _form_of(self, value: Any) -> Any:
         value = _ENTERED.get(id(value), value)
