@@ -49,7 +49,7 @@ TABLES: Mapping[str, Mapping[str, Callable[[Sequence[Path]], Scan]]] = {
     "cluster_metadata": {"kafka_metadata": tables.cluster_metadata},
 }
 OWN_VIEWS = {RECORDS, PARTITIONS, *(name for made in TABLES.values() for name in made)}
-# Spark takes these words as names, DuckDB only in double quotes.
+# Spark accepts these words as names, DuckDB only in double quotes.
 _BARE = re.compile(r"""(?<!["\w])(offset|group)(?!["\w]|\s+by\b|\s+\d)""", re.IGNORECASE)
 
 
@@ -68,7 +68,7 @@ def answer(options: ReadOptions, query: str, on_omission: OnOmission, *, rows: i
     """
     errors: list[StratalogError] = []
     with duckdb.connect() as connection:
-        # Variables of this program are not tables.
+        # A query must not find this program's variables as tables.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET TimeZone = 'UTC'")
         for view in _views(options, _reader_of(connection, query)):
@@ -116,7 +116,7 @@ def _all_views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator
     topics = sorted({found.topic_partition.topic for found in all_partitions(disk, options)})
     views = [(name, replace(options, topics=(name,))) for name in topics]
     for name, asked in [*views, (RECORDS, options)]:
-        if not is_read(name):  # a topic that is not asked for may have no schema
+        if not is_read(name):  # a topic that the query does not read may have no schema
             asked = replace(asked, key=AskedDecoding(), value=AskedDecoding())
         yield _View(name, RecordSource(options=asked, threads=cores(), disk=disk), asked.columns)
     scans: dict[str, Callable[[Sequence[Path]], Scan]] = {PARTITIONS: tables.partitions}

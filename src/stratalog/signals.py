@@ -106,7 +106,7 @@ class _Handling:
             signal.signal(number, self.handle)
 
     def end(self) -> None:
-        """Restore the earlier handlers, except those that have ended meanwhile."""
+        """Restore the earlier handlers, except those of another `graceful_stop` that has ended meanwhile."""
         self._is_over = True
         for number in self._before:
             if signal.getsignal(number) == self.handle:

@@ -1,7 +1,7 @@
 """The quorum of controllers in a server.properties: who this node is in it, and where its controllers listen.
 
-controller.quorum.voters                the voters are these, in each node's settings
-controller.quorum.bootstrap.servers     the voters are in the metadata log
+controller.quorum.voters                lists the voters, in each node's settings
+controller.quorum.bootstrap.servers     only addresses; the voters are in the metadata log
 
 Kafka: QuorumConfig, KRaftConfigs, StorageTool
 """

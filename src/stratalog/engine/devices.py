@@ -18,7 +18,8 @@ from stratalog.files.reading import DiskReader
 
 MOST_READERS = 32
 GROWTH = 1.1  # one more reader must make the device this much faster
-# A window lasts until this many bytes are read, within these times: a slow disk is measured for longer.
+# A window of the measurement lasts until this many bytes are read, but at least the shortest and at most the
+# longest time: a slow disk is measured for longer.
 WINDOW_SIZE = 64 << 20
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.04, 2.0
 _PATIENCE = 20  # windows until one more reader is tried again; doubled each time it does not help
@@ -115,7 +116,7 @@ class ReaderCount:
 
 
 def fixed_count(readers: int) -> ReaderCount:
-    """The number that the caller gives, regardless of measurements."""
+    """A number of readers that the caller gives; measurements do not change it."""
     count = _FixedCount()
     count.count = readers
     return count

@@ -2,8 +2,8 @@
 
 An operation plans tasks, an engine maps a function over them, and the operation draws its conclusions from
 the outcomes, which arrive as they finish. An engine holds only a few outcomes that were not taken yet, so an
-operation that takes them slowly makes the readers wait. A StratalogError of a task is part of its outcome, so
-that one directory can fail alone; any other exception is a bug and is raised. `ThreadEngine` (`threads.py`)
+operation that takes them slowly makes the readers wait. A StratalogError of a task becomes its outcome, so
+that it fails only one directory; any other exception is a bug and is raised. `ThreadEngine` (`threads.py`)
 runs in this process, `SparkEngine` on Spark: there the function must be importable, and each task and result
 small and picklable.
 """
@@ -61,10 +61,11 @@ class Engine(Protocol):
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
         """The outcome of each task, as they finish. Closing the iterator ends the run.
 
-        `sizes` are the bytes that each task reads, `paths` what it reads from. With paths, the tasks of one
-        device run in their order, by as many readers as the device can use. Without paths the largest start
-        first, on all cores. `on_progress` may be called from another thread. `is_wanted` is called with a
-        task's number before the engine starts it; a task that is no longer wanted has no outcome.
+        `sizes` says how many bytes each task reads, `paths` from which file or directory. With paths, the
+        tasks of one device run in their order, by as many readers as the device can use. Without paths the
+        largest start first, on all cores. `on_progress` may be called from another thread. `is_wanted` is
+        called with a task's number before the engine starts it; a task that is no longer wanted has no
+        outcome.
         """
         ...
 
@@ -88,7 +89,7 @@ def task_sizes(tasks_count: int, sizes: Sequence[int] | None) -> list[int]:
 
 
 def in_turns(groups: Sequence[Hashable]) -> list[int]:
-    """The numbers of the tasks, one of each group in turn; those of one group stay in their order."""
+    """The numbers of the tasks, taken from each group in turn; the tasks of one group stay in their order."""
     turns: dict[Hashable, int] = {}
     turn_of = []
     for group in groups:

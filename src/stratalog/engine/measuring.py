@@ -66,7 +66,7 @@ class ReadingDisk(DiskReader):
         count = self._inner.read_into(source, buffer, position, identity)
         is_cached = count > _CACHED_RATE * (perf_counter() - began)
         if not is_cached and isinstance(source, ReadFile):
-            # The bytes came from the device, so it reads ahead while this piece is processed.
+            # The bytes came from the device, so let the system read ahead while this piece is processed.
             source.expect_read(position + count, count)
         self._count(count)
         return count

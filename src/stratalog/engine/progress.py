@@ -12,7 +12,7 @@ from stratalog.engine.devices import Device
 class DeviceUse:
     """What one device has read: bytes, seconds, bytes a second lately, readers now and at most.
 
-    `bytes_total` is what its tasks are expected to read. `busy` is the fraction of the time in which the
+    `bytes_total` is how much its tasks are expected to read. `busy` is the fraction of the time in which the
     device was busy, as the system counts it: 0 if everything came from the page cache, None if the system
     does not count it, or if the work is not done yet.
     """

@@ -1,9 +1,9 @@
 """Every error Stratalog raises on purpose.
 
 StratalogError
-├── AppendRefusedError               a log does not take this append, and nothing of it was written
+├── AppendRefusedError               a log refuses this append, and nothing of it was written
 │   ├── InvalidProducerEpochError    a newer instance of this producer is known; .producer_id, .producer_epoch
-│   ├── InvalidTimestampError        timestamps that the topic does not take; .record_errors (ValueError)
+│   ├── InvalidTimestampError        timestamps that the topic does not accept; .record_errors (ValueError)
 │   ├── InvalidTxnStateError         a write that does not fit the producer's transaction; .producer_id
 │   ├── OffsetsOutOfOrderError       the offsets of a replicated set do not ascend
 │   ├── OutOfOrderSequenceError      a batch of this producer is missing before this one; .sequence
@@ -13,12 +13,12 @@ StratalogError
 ├── ConfigError                      a setting that Kafka would refuse; .key, .value (ValueError)
 ├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
 │   ├── InvalidRecordError           the batch is whole (its CRC holds), but a record in it is not valid
-│   │   └── RecordValidationError    records that the topic does not take; .record_errors (ValueError)
-│   ├── CorruptCompressionError      a compressed stream that lies about itself or is cut off
+│   │   └── RecordValidationError    records that the topic does not accept; .record_errors (ValueError)
+│   ├── CorruptCompressionError      a compressed stream that is cut off or damaged, or has a wrong length
 │   ├── RecordTooLargeError          more bytes than the caller's limit allows (ValueError)
 │   └── UnsupportedCompressionTypeError  codec bits that no Kafka release has given a meaning
 ├── CorruptCheckpointError           a small text file that cannot be read; .path, .line
-│   └── CheckpointNumberError        a field is not a number, but all else is right: a broker starts from 0
+│   └── CheckpointNumberError        one field is not a number: a broker treats the file as empty
 ├── CorruptIndexError                an index that disagrees with its log; recovery rebuilds it; .path
 ├── CorruptSnapshotError             a producer snapshot that is not valid; an older one is used; .path
 ├── IndexFullError                   an index with no room for another entry: roll the segment; .path
@@ -39,19 +39,20 @@ StratalogError
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── NotALogDirectoryError            a path that is not a log directory; .path, .reason (ValueError)
 │   └── MissingLogDirectoryError     a log directory that does not exist (FileNotFoundError)
-├── OtherFileError                   a worker sees another file than the driver that planned; .path, .reason
+├── OtherFileError                   a worker does not see the file that the driver saw; .path, .reason
 ├── OffsetOutOfRangeError            a read outside of the log; .offset, .valid (IndexError)
 ├── PolicyViolationError             the topic's cleanup.policy does not allow it
 ├── PreconditionError                a file is not as the plan found it; .path, .expected, .found
-├── QuarantineError                  bytes that were cut off cannot be kept, or restored; .path
+├── QuarantineError                  bytes to cut off cannot be kept, or kept bytes cannot be restored; .path
 │   └── QuarantineFullError          no room for the bytes to be cut off, so nothing was cut; .needed, .free
 ├── SegmentOffsetOverflowError       an offset too far from its segment's base; .base_offset, .offset
 ├── TwoNodesError                    log directories that do not all belong to one node
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
-├── WorkerError                      a task of a cluster failed; what it worked for is unchanged
+├── WorkerError                      a task of a cluster failed; the log that it worked on is unchanged
 ├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
-├── MissingDependencyError           an optional part is missing, and how to get it (ImportError)
-└── UsageError                       arguments that contradict each other or name nothing (ValueError)
+├── MissingDependencyError           an optional package is missing; the message says how to install it
+(ImportError) └── UsageError                       arguments that contradict each other or name nothing
+(ValueError)
     ├── MissingPathError             a path that the caller named does not exist; .path (FileNotFoundError)
     ├── SchemaError                  a schema that is not valid, or that cannot become a column
     └── WrongTypeError               an argument of the wrong type (TypeError)

@@ -15,7 +15,7 @@ class RecordError(NamedTuple):
 
 
 class AppendRefusedError(StratalogError):
-    """A log does not take this append: nothing of it was written."""
+    """A log refuses this append: nothing of it was written."""
 
 
 class InvalidProducerEpochError(AppendRefusedError):
@@ -31,7 +31,7 @@ class InvalidProducerEpochError(AppendRefusedError):
 
 
 class InvalidTimestampError(AppendRefusedError, ValueError):
-    """Timestamps that the topic does not take. Kafka: InvalidTimestampException."""
+    """Timestamps that the topic does not accept. Kafka: InvalidTimestampException."""
 
     def __init__(self, reason: str, *, record_errors: tuple[RecordError, ...] = ()) -> None:
         self.record_errors = record_errors
@@ -47,14 +47,14 @@ class InvalidTxnStateError(AppendRefusedError):
 
 
 class OffsetsOutOfOrderError(AppendRefusedError):
-    """The offsets of a set that comes with its own offsets do not ascend.
+    """The offsets in a replicated set of batches, which a follower keeps, do not ascend.
 
     Kafka: OffsetsOutOfOrderException.
     """
 
 
 class OutOfOrderSequenceError(AppendRefusedError):
-    """The batch before this one never came. Kafka: OutOfOrderSequenceException."""
+    """A batch of this producer is missing before this one. Kafka: OutOfOrderSequenceException."""
 
     def __init__(self, reason: str, *, producer_id: int = -1, sequence: int = -1) -> None:
         self.producer_id = producer_id
@@ -84,7 +84,7 @@ class TransactionCoordinatorFencedError(AppendRefusedError):
 
 
 class UnexpectedAppendOffsetError(AppendRefusedError):
-    """A set that comes with its own offsets starts before the log's end."""
+    """A replicated set of batches, whose offsets a follower keeps, starts before the log's end."""
 
     def __init__(self, reason: str, *, first_offset: int = -1, last_offset: int = -1) -> None:
         self.first_offset = first_offset

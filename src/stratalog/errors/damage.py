@@ -42,7 +42,7 @@ class InvalidRecordError(CorruptRecordError):
 
 
 class RecordValidationError(InvalidRecordError, ValueError):
-    """Records that are well formed but not what the topic takes; each is named in `record_errors`."""
+    """Records that are well formed, but that the topic does not accept; `record_errors` lists them."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class RecordValidationError(InvalidRecordError, ValueError):
 
 
 class CorruptCompressionError(CorruptRecordError):
-    """A compressed stream that is cut off, damaged, or lies about its length."""
+    """A compressed stream that is cut off or damaged, or whose length is not the stated one."""
 
 
 class RecordTooLargeError(CorruptRecordError, ValueError):
@@ -96,7 +96,7 @@ class CheckpointNumberError(CorruptCheckpointError):
 
 
 class CorruptIndexError(_PathError):
-    """An index that disagrees with its log, or with itself: recovery rebuilds it from the log."""
+    """An index that contradicts its log or itself: recovery rebuilds it from the log."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
         super().__init__(path, reason, f"{os.path.basename(path)}: {reason}")

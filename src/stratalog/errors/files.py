@@ -120,11 +120,11 @@ class MissingLogDirectoryError(NotALogDirectoryError, FileNotFoundError):
 
 
 class OtherFileError(_PathError):
-    """A worker of a cluster has another file under this path than the driver that planned the work."""
+    """Under this path, a worker of a cluster does not see the file that the driver saw when it planned."""
 
 
 class WorkerError(StratalogError):
-    """A task of a cluster failed. What it worked for is unchanged, and other work can go on."""
+    """A task of a cluster failed. The log that it worked on is unchanged, and work on other logs goes on."""
 
 
 class PreconditionError(StratalogError):

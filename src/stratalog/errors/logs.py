@@ -93,7 +93,7 @@ class SegmentOffsetOverflowError(StratalogError):
 
 
 class LogClosedError(StratalogError, ValueError):
-    """A log is used after it was closed: open it again. A closed file raises a ValueError, too."""
+    """A log is used after it was closed: open it again. A ValueError, as Python raises for a closed file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)

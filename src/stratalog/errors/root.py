@@ -10,7 +10,7 @@ class StratalogError(Exception):
     """The root: catching it catches every error that Stratalog raises on purpose."""
 
     def on_host(self, host: str) -> StratalogError:
-        """The same error, whose words name the host that met it; the name is lost if it is pickled again."""
+        """The same error, with the host's name in its message. Pickling it again loses the name."""
         words = str(self)
         if host not in words:
             self.args = (f"{words} (on host {host})",)
@@ -67,7 +67,7 @@ class SchemaError(UsageError):
 
 
 class WrongTypeError(UsageError, TypeError):
-    """An argument of a type that the call does not take."""
+    """An argument of a type that the call does not accept."""
 
 
 class MissingPathError(UsageError, FileNotFoundError):

@@ -50,7 +50,7 @@ class OpenFile:
 
 
 class DescriptorCache:
-    """At most `max_open` descriptors, those used last; thread-safe."""
+    """At most `max_open` descriptors, the most recently used ones; thread-safe."""
 
     def __init__(self, max_open: int = MAX_OPEN) -> None:
         self._max_open = max_open
@@ -131,7 +131,7 @@ class DescriptorCache:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._files:
                 raise
-        # The rest of the process has used up the descriptors that the cache leaves it.
+        # The rest of the process has used up all other descriptors, so the cache gives up its own.
         self.close()
         return os.open(path, flags)
 

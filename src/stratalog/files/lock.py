@@ -2,12 +2,13 @@
 
 It is a lock of the open file description (F_OFD_SETLK), which conflicts with Java's and lasts until it is
 released here. The inode is compared after locking, and again before the first change, because a broker that
-stops deletes the file. This class deletes the file only if it created it and nothing was changed under the
-lock, and does so while it holds the lock: a refused run leaves no file. Code that only reads takes no lock. A
-forked child closes its copy at the fork.
+stops deletes the file. A run that is refused leaves no lock file: if this class created the file and nothing
+was changed under the lock, it deletes the file while it still holds the lock. Code that only reads takes no
+lock. A forked child closes its copy of the descriptor at the fork.
 
 A *trial* locks only the first byte, checks for other locks, and then locks the rest or gives up. Other trials
-wait until it ends, so that a lone log and the directory around it never both give up.
+wait until it ends. Otherwise two programs, one that opens a log directory and one that opens a single log in
+it, could both give up.
 
 Why: docs/decisions/0010-locks.md, docs/decisions/0023-lone-logs.md.
 """
@@ -130,8 +131,8 @@ class DirectoryLock:
     def discard(self) -> None:
         """Release a lock under which nothing was changed, and delete the file if this lock created it.
 
-        The file is deleted while the lock is held, so that nobody else holds it. Anybody who waits for it
-        notices that it is gone.
+        The file is deleted while the lock is held, so nobody else can hold a lock on it. A process that waits
+        for the lock notices that the file is gone.
         """
         if self.is_held and self._is_created:
             with suppress(OSError, DiskError):  # a leftover lock file is harmless

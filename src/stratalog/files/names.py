@@ -237,7 +237,7 @@ _MARKS = tuple(state.value for state in _MARKED_DIRECTORIES)
 def partition_directory_name(
     topic_partition: TopicPartition, state: DirectoryState = DirectoryState.LIVE, unique_id: str = ""
 ) -> str:
-    """The directory's name. With a mark it needs a `unique_id`: a random UUID as 32 lower-case hex digits.
+    """The directory's name. With a state it needs a `unique_id`: a random UUID as 32 lower-case hex digits.
 
     The topic is shortened if -delete or -stray would make the name longer than 255 characters. A name with
     -future is not shortened, so the file system may refuse it, as it does for Kafka. Kafka:

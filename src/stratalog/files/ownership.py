@@ -1,4 +1,4 @@
-"""The owner of created files: a broker of another user must start after root has repaired its directory.
+"""The owner of created files: after root has repaired a directory, the broker's user must be able to use it.
 
 A file gets the owner, group and mode of the file it replaces, else those of its directory without the execute
 permission. A directory gets those of the directory above it.
@@ -43,7 +43,7 @@ def ownership_for_directory(path: str) -> Ownership | None:
 
 
 def who_cannot_give(owner: int, mode: int) -> int | None:
-    """This user, if it cannot give files to the owner of a directory with this mode; None if it can."""
+    """The id of this user if it cannot give files to this owner of a directory; None if it can."""
     if not hasattr(os, "geteuid") or mode & stat.S_ISVTX:
         return None
     user = os.geteuid()

@@ -68,7 +68,7 @@ class DiskReader:
         if isinstance(source, ReadFile):
             return _read_all(source.descriptor, view, position, source.path)
         name = os.fspath(source)
-        # As in `write_at`, no `with`: it would take as long as the few bytes of a look-up.
+        # No `with`, as in `write_at`: it would take as long as reading the few bytes of a look-up.
         try:
             file = descriptors.shared.use(name, identity=identity)
         except OSError as error:
@@ -135,7 +135,7 @@ class DiskReader:
             return file_id(os.fstat(file.descriptor))
 
     def status(self, path: Path) -> FileStatus | None:
-        """The facts of the file or directory at `path`; None if there is none."""
+        """The facts of the file or directory at `path`; None if nothing is there."""
         with Refusing("look at", os.fspath(path)):
             try:
                 return FileStatus.of(os.stat(path))
@@ -180,7 +180,7 @@ class DiskReader:
         others.
 
         For a log of very many files it takes half the time of `list_directory`: it asks the system about one
-        file in four, and creates no object for any.
+        file in four, and creates no object for a file.
         """
         name = os.fspath(path)
         with Refusing("list", name):

@@ -256,7 +256,7 @@ class SimulatedDisk(Disk):
             self._changes = []
             while waiting:
                 change, *waiting = waiting
-                # A change in a directory that is not on the device yet waits for that directory.
+                # A change in a directory that is itself not on the device yet waits until the directory is.
                 if not change.touches(name) or not change.apply(self._durable_names):
                     self._changes.append(change)
                 elif change.file.kind is EntryKind.DIRECTORY:
@@ -353,7 +353,7 @@ class SimulatedDisk(Disk):
 
     @contextmanager
     def _changing(self, action: str, path: Path) -> Iterator[None]:
-        """A step that changes something: if the power is cut, it is done, but not on the device."""
+        """A step that changes something: if the power is cut, the device does not have the change yet."""
         if self.before_step is not None:
             self.before_step(action, path)
         with self._lock:

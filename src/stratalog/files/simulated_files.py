@@ -23,7 +23,7 @@ def parent_of(name: str) -> str:
 
 @lru_cache(1 << 16)
 def normal_name(name: str) -> str:
-    """An absolute path in its one spelling."""
+    """An absolute path in the one spelling by which this disk knows it."""
     return os.path.normpath(name)
 
 
@@ -47,7 +47,7 @@ class _Cut(NamedTuple):
 
 
 class SimulatedFile:
-    """A file or directory, whatever its name: `data` as programs see it, `durable` as the device has it."""
+    """A file or directory without its names: `data` is what programs see, `durable` what the device has."""
 
     def __init__(self, inode: int, kind: EntryKind, mtime_ms: int) -> None:
         self.inode = inode

@@ -16,10 +16,10 @@ legacy           v0 and v1 message sets, read only
 reader           batches and records one by one
 rows             batches to rows: the loop of every bulk reader
 scratch          reused memory for decompressed batches
-unpack           makes a run of batches readable in one array
+unpack           decompresses a run of batches into one array
 utf8             text as Java reads it
-values           plain values to a batch, all in one kernel
-walk             from batch to batch, and why it stopped
+values           builds a batch of values without keys, in one kernel
+walk             goes from batch to batch, and says why it stopped
 warm             compiles the kernels of this package
 
 Not here: files. This package uses neither `files/` nor `engine/`.

@@ -54,7 +54,8 @@ PLAIN_COLUMNS = ("key", "value", "offset", "timestamp")  # of every record, and 
 
 
 class RowChunk:
-    """Decoded rows that become one Arrow batch, the data they point into, and the sizes of its buffers.
+    """Decoded rows that become one Arrow batch, the data they point into, and the sizes of the batch's
+    buffers.
 
     `together` are the columns of PLAIN_COLUMNS to copy in one pass: keys, values and maybe others, or none.
     `timestamp_type` is that of all batches, or MIXED.
@@ -83,7 +84,7 @@ class RowChunk:
         """For each row the entry of its batch. Rows come in the order of their batches."""
         first, last = int(self.rows["batch"][0]), int(self.rows["batch"][-1])
         part = column[first : last + 1]
-        if (part == part[0]).all():  # as most fields are the same in all batches of a producer
+        if (part == part[0]).all():  # most fields are the same in all batches of a producer
             return np.full(len(self.rows), part[0], column.dtype)
         if self._index is None:
             self._index = np.ascontiguousarray(self.rows["batch"]) - np.int32(first)
@@ -221,7 +222,7 @@ def _sequence(chunk: RowChunk) -> pa.Array:
 
 @cache
 def _codec_names() -> pa.Array:
-    """Made at its first use: the first `pa.array` imports pandas, which takes longer than opening a log."""
+    """Created on first use: the first `pa.array` imports pandas, which takes longer than opening a log."""
     return pa.array([codec.kafka_name for codec in Codec], pa.string())
 
 

@@ -47,7 +47,7 @@ NO_PARTITION_LEADER_EPOCH = -1
 
 
 class TimestampType(IntEnum):
-    """Kafka's numbers; NO_TIMESTAMP_TYPE is what a v0 message has."""
+    """Kafka's numbers for the timestamp types; a v0 message has NO_TIMESTAMP_TYPE."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -179,7 +179,7 @@ def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, posit
 def set_max_timestamp(
     buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int, position: int = 0
 ) -> None:
-    """Set both; a change also sets the CRC. Kafka: DefaultRecordBatch.setMaxTimestamp."""
+    """Set type and max timestamp, and the CRC if one changes. Kafka: DefaultRecordBatch.setMaxTimestamp."""
     _check_changeable(buffer, position)
     header = BatchHeader.unpack(buffer, position)
     if (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):

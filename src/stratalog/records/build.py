@@ -256,7 +256,7 @@ def _encode(
     columns: RecordColumns, start: int, stop: int, base_offset: int, base_timestamp: int, max_size: int
 ) -> tuple[int, Bytes]:
     """(the first record that did not fit, a buffer with room for the header and then the section)."""
-    # What the kernel needs if records have no headers; it says so if that is not enough.
+    # The room that records without headers need. If it is not enough, the kernel says how much is needed.
     parts = (columns.key_ends, columns.value_ends)
     content_size = sum(int(ends[stop] - ends[start]) for ends in parts)
     room = min(max_size, content_size + _RECORD_OVERHEAD * (stop - start))
@@ -273,7 +273,7 @@ def _encode(
 def _close(header: BatchHeader, batch: Bytes, level: int | None) -> Bytes:
     """Put the header before its records section, and compress the section if the header names a codec.
 
-    The batch is changed: it has room for the header, and belongs to nobody else.
+    Writes into `batch`, which has room for the header and is not used by anybody else.
     """
     codec = header.codec
     if codec is not _PLAIN:

@@ -48,7 +48,7 @@ def read_columns(buffer: Any, **options: Any) -> Iterator[pa.RecordBatch]:
 
 
 class ColumnMemory(RowMemory):
-    """Memory for one ColumnReader after the other.
+    """Memory that several ColumnReaders use, one after the other.
 
     It also keeps the last array of a column that has the same value in all rows, such as `topic`.
     """

@@ -8,8 +8,8 @@ lz4      3  one LZ4 frame of independent blocks; with magic 0 its header checksu
 zstd     4  zstd frames, skippable ones included; magic 2 only
 
 A length in a stream is checked against the remaining bytes and the caller's limit before it is used, so
-hostile input costs at most the limit and a constant. That is 4 MiB (one LZ4 block), or with zstd the window
-that the frame asks for: up to 128 MiB, the window of Kafka's highest level.
+hostile input costs at most the limit and a constant. The constant is 4 MiB (one LZ4 block); for zstd it is
+the window that the frame asks for, up to 128 MiB, which is the window of Kafka's highest level.
 
 docs/decisions/0001-codec-libraries.md says which library does what, with measurements;
 docs/formats/compression.md describes the framing. Kafka: org.apache.kafka.common.compress.
@@ -61,7 +61,7 @@ class Codec(IntEnum):
 def decompress_into(codec: int, data: memoryview, scratch: Scratch, *, magic: int = 2, limit: int) -> int:
     """Write the plain bytes of `data` at `scratch.array[scratch.used:]` and return how many they are.
 
-    `scratch.used` stays where it is: the caller moves it. `codec` is a Codec or just the three bits of the
+    `scratch.used` is not changed: the caller does that. `codec` is a Codec or just the three bits of the
     attributes. More than `limit` plain bytes are a RecordTooLargeError, damage is a CorruptCompressionError,
     codecs 5 to 7 are an UnsupportedCompressionTypeError. All errors have position 0; the caller, who knows
     the batch, sets the real one with `.at()`. After an error the bytes after `used` are undefined.

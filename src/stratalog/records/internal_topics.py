@@ -1,8 +1,8 @@
 """Kafka's own topics by name: the one place that says what an internal topic is.
 
 Kafka calls three of them internal (Topic.INTERNAL_TOPICS). The fourth, the log of the metadata quorum, is not
-a topic to clients at all. Here it is internal too: only Kafka writes it, and a read includes it only if it is
-named.
+a topic to clients at all. Here it counts as internal: only Kafka writes it, and a read includes it only if
+the caller names it.
 """
 
 from __future__ import annotations

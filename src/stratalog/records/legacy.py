@@ -27,7 +27,7 @@ from stratalog.records.kernels.memory import byte_array
 
 
 def unpack(view: memoryview, row: np.void, codec: int, scratch: Scratch, limit: int) -> None:
-    """Unpack the messages of one entry after the scratch's content, and update the entry's row.
+    """Unpack the messages of one entry into the scratch, after what it holds, and update the entry's row.
 
     Sets base_offset to the number to add to the inner offsets.
     """
@@ -60,7 +60,8 @@ def _unpack_wrapper(entry: memoryview, row: np.void, codec: int, scratch: Scratc
     if magic == 0 or wrapper_offset == 0:
         row["base_offset"] = 0
     elif not 0 <= last_inner_offset <= wrapper_offset:
-        # No broker writes a negative offset. Kafka reads it, with sums that may overflow 64 bits.
+        # No broker writes a negative offset. Kafka would accept one and calculate with it, and may overflow
+        # 64 bits.
         raise InvalidRecordError(
             f"the compressed message has offset {wrapper_offset}, but its last inner message has "
             f"{last_inner_offset}."

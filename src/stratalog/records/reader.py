@@ -89,8 +89,8 @@ class RecordBatch:
     def records(self, *, stored_timestamps: bool = False) -> Iterator[Record]:
         """The records as a consumer sees them.
 
-        In a LogAppendTime batch all have the time of the append; with `stored_timestamps` each has its
-        producer's timestamp, which is still stored and which rewriting the batch needs.
+        In a LogAppendTime batch all have the time of the append. With `stored_timestamps` each has the
+        timestamp of its producer, which is still stored in the record: code that rewrites a batch needs it.
         """
         row = self._row.copy()
         if stored_timestamps:
@@ -117,7 +117,8 @@ def read_batches(
     check_crc: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> Iterator[RecordBatch]:
-    """The batches of buffer[start:end]; a corrupt one raises CorruptRecordError, a torn tail ends it."""
+    """The batches of buffer[start:end]; a corrupt one raises CorruptRecordError, a torn tail ends the
+    read."""
     data = byte_array(buffer)
     end = data.size if end is None else end
     table = new_table(64)
@@ -143,7 +144,7 @@ def _record(data: Bytes, row: tuple[Any, ...]) -> Record:
 
 
 def read_headers(data: Bytes, position: int, count: int) -> Iterator[Header]:
-    """The headers at a position that a decoder has found."""
+    """The headers of a record, from the position that a decoder has found."""
     for _ in range(count):
         size, position = decoding.varint(data, position, data.size)
         key = decode_text(data[position : position + size].tobytes())

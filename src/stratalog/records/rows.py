@@ -1,6 +1,6 @@
 """Batches to rows: walks, checks, unpacks and decodes the batches of a buffer, thousands of rows at a time.
 
-`ColumnReader` makes Arrow batches of the rows, and `records` of a log makes Python values of them.
+`ColumnReader` turns the rows into Arrow batches, and the `records` method of a log into Python values.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class RowMemory:
 class RowReader(ABC, Generic[_Made]):
     """Decodes the buffers of one partition one after the other, and reuses its memory for each.
 
-    It belongs to one thread. Each piece has at most `max_rows` rows, and more than one only if their records
-    fit into `max_bytes`. It leaves out records outside [start_offset, end_offset), control records unless
-    `include_control` is set, and the batches that `keep` and the rows that `pick` reject. `limit` is the most
-    that one compressed batch may unpack to, `run_size` how much is walked and decoded at once. `together` are
-    the columns that a piece copies in one pass. `memory` is the memory of an earlier reader, to be used
-    again.
+    It belongs to one thread. Each piece has at most `max_rows` rows and `max_bytes` bytes of records; a
+    larger record is a piece alone. It leaves out records outside [start_offset, end_offset), control records
+    unless `include_control` is set, and the batches that `keep` and the rows that `pick` reject. `limit` is
+    the largest size to which one compressed batch may unpack, `run_size` is how much is walked and decoded at
+    once. `together` are the columns that a piece copies in one pass. `memory` is the memory of an earlier
+    reader, to be used again.
     """
 
     def __init__(
@@ -181,8 +181,8 @@ class RowReader(ABC, Generic[_Made]):
     def _even_rows(self, total: int) -> int:
         """How many rows to put into each piece of a run, so that no small one is left at its end.
 
-        A consumer that joins small pieces with others would copy all of them. Legacy headers do not know how
-        many records there are: their `total` is 0.
+        A consumer that joins small pieces with others would copy all of them. `total` is 0 for legacy
+        batches, whose headers do not say how many records they have.
         """
         parts = -(-total // self._max_rows)
         return -(-total // parts) if parts else self._max_rows

@@ -1,4 +1,4 @@
-"""Makes the records of a run of batches readable in one array, whatever their codec and format.
+"""Decompresses a run of batches, so that all their records are in one array, whatever their codec and format.
 
 A run without compression stays where it is. If one batch of a run is compressed, all of them are copied to
 the scratch, one after the other, so that a decoder always reads from a single array: copying the few plain
@@ -28,7 +28,7 @@ RUN_SIZE = 512 << 10
 class Run:
     """`batches` of one family (v2, or v0 and v1) whose rows say where their records are in `data`.
 
-    `problem` is the fault of the batch after these, at which the run had to end.
+    `problem` is what is wrong with the batch after these, if that is why the run ends.
     """
 
     data: Bytes
@@ -40,7 +40,7 @@ class Run:
 def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, limit: int) -> Run:
     """The longest run from row `start` on; overwrites the record positions in its rows.
 
-    A run that is not copied is only bounded by the walk that found it.
+    A run without compression is not copied, so its size is not limited here.
     """
     _, _, stop, has_codec = survey(headers, start)
     is_legacy = bool(headers["magic"][start] < 2)

@@ -1,8 +1,8 @@
 """Builds a batch of plain values: records without keys and headers, all with the same timestamp.
 
-`build.py` builds the same bytes from columns; tests/records/test_values.py compares them. There, most of the
-time is spent on Python's objects: to join their bytes and to ask each for its size. `marshal` writes sizes
-and bytes of a whole list in half of the time, and one kernel makes records of what it has written.
+`build.py` builds the same bytes from columns; tests/records/test_values.py compares them. In `build.py` most
+of the time goes into Python's objects: joining their bytes, and getting the size of each. `marshal` writes
+the sizes and bytes of a whole list in half the time, and one kernel turns its output into records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stratalog.records.batch import (
 from stratalog.records.kernels.encode import NOT_WRITTEN, VALUE_OVERHEAD, encode_dumped, seal
 from stratalog.records.kernels.memory import Bytes, byte_array
 
-_DUMP_VERSION = 2  # the last one that writes a value again if the same object is in the list twice
+_DUMP_VERSION = 2  # later versions write a reference if the same object is in the list twice
 
 
 def build_values(values: list[bytes], timestamp: int) -> Bytes | None:

@@ -1,7 +1,7 @@
 """Walks through the batches of a buffer: the headers of all whole batches, and why the walk ended.
 
-A scan of a segment needs no more than this: lengths lead from batch to batch, checksums say which are good,
-and no batch is unpacked.
+A scan of a segment needs only this: lengths lead from batch to batch, checksums show which are intact, and no
+batch is unpacked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def walk_batches(
     check_crc: bool = True,
     max_size: int = INT64_MAX,
 ) -> Walk:
-    """Walk buffer[start:end] until it ends, breaks, the table is full or max_size bytes are walked.
+    """Walk buffer[start:end] up to its end or the first damage, or until the table or max_size is full.
 
     A batch whose checksum is wrong has `valid` False, and the walk continues: its length was plausible.
     """

@@ -20,7 +20,7 @@ from stratalog.records.reader import read_batches
 from stratalog.records.values import build_values
 from stratalog.records.walk import new_table
 
-# A v1 message that wraps one v1 message, gzip: the smallest input for the code of old message sets.
+# A v1 message that holds one gzipped v1 message: the smallest input for the code of old message sets.
 OLD_SET = bytes.fromhex(
     "00000000000000000000003b9436720e01010000000000000001ffffffff000000251f8b080000000000020363608003f1e8"
     "c53a028c301ee37f2000d1650019e2cb0a23000000"

@@ -1,8 +1,8 @@
 """Translates a pyarrow expression to a predicate, as far as it is understood.
 
-pyarrow shows the parts of an expression only in serialized form: a batch has the literals in its columns, and
-the calls in the schema's metadata, one line each in the order of the expression. If anything there is not as
-expected, the whole expression is unknown.
+pyarrow shows the parts of an expression only in serialized form, as an Arrow batch: the literals are in its
+columns, and the calls in its schema's metadata, one line each in the order of the expression. If anything in
+it is not as expected, the whole expression is UNKNOWN.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arguments of a scan, checked at the call: an error names what does not exist, and what does."""
+"""The arguments of a scan, checked at the call: an error says what does not exist, and lists what does."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _partition(name: PartitionName) -> TopicPartition:
         partition = None
         with suppress(InvalidNameError):
             partition = parse_partition_directory(name).topic_partition
-        if partition is not None and str(partition) == name:  # not orders-00, nor a marked directory
+        if partition is not None and str(partition) == name:  # not orders-00, nor orders-0.<id>-delete
             return partition
     elif isinstance(name, tuple) and len(name) == 2 and isinstance(name[0], str):
         with suppress(UsageError):

@@ -23,10 +23,9 @@ OnError = Callable[[StratalogError], object]
 
 
 class ScanDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
-    """Some columns of a source; `on_omission` is called for what a reading leaves out.
+    """Some columns of a source; `on_omission` is called for whatever a read leaves out.
 
-    An error of a reading reaches the reader's library, which may keep only its text; so `on_error` gets it
-    too.
+    An error is raised into the library that reads, which may keep only its text; so `on_error` gets it too.
     """
 
     def __init__(

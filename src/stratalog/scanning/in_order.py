@@ -2,9 +2,10 @@
 
 Theory of operation. Threads take tasks in order. Each puts the items of its task on that task's shelf, and
 the caller takes from the shelf of one task after the other. A thread waits while the shelves together hold
-more than the budget. Only the thread whose shelf is being emptied may still add to it, up to the same budget;
-otherwise nothing would ever move. So the shelves hold at most two budgets and one item of each thread. The
-engine in `engine/` does not fit here: a task there has one result, which is held until the task has ended.
+more than the budget. Only the thread of the current task, whose shelf the caller empties, may still add
+items, up to the same budget; otherwise all would wait forever. So the shelves hold at most two budgets and
+one item of each thread. The engine in `engine/` does not fit here: a task there has one result, which is held
+until the task has ended.
 """
 
 from __future__ import annotations
@@ -40,8 +41,7 @@ def in_order(
 ) -> Generator[_Item, None, None]:
     """The items that `read` yields for each task, in order. Closing the generator ends the threads.
 
-    One thread at a time takes the next of `tasks`. The first error is raised in its place, after all items
-    before it.
+    Only one thread at a time takes the next of `tasks`. The first error is raised after all items before it.
     """
     if threads <= 1:
         for task in tasks:
@@ -159,7 +159,7 @@ class _Shelves(Generic[_Task, _Item]):
             shelf: _Shelf[_Item] = _Shelf()
             try:
                 task = next(self._tasks, None)
-            except BaseException as raised:  # an error of planning is raised in its place, too
+            except BaseException as raised:  # an error of planning is also raised at its place in the order
                 task, shelf.error, shelf.is_done = None, raised, True
             with self._filled:
                 number = self._begun

@@ -2,7 +2,7 @@
 
 There are two passes over the same planned tasks. The first decodes keys, and puts the hash of each key with
 its offset into a map; the second decodes only batches with a newest record, and returns only these records.
-Memory is that of a scan plus the map: 24 bytes for each key and its share of empty slots, for a few
+Memory is that of a scan plus the map, which has 24 bytes a slot, some of them empty, for each key of a few
 partitions at a time. As in compaction, keys are compared by SipHash-128 with a random key: among a billion
 keys, the chance that any two have the same hash is below 1 in 10^20.
 

@@ -90,7 +90,7 @@ def compared(column: object, how: str, value: object) -> Predicate:
 def one_of(column: object, values: list[Any]) -> Predicate:
     """Whether the column has one of these values; a null among them is not equal to any of our columns."""
     if column not in KINDS:
-        return UNKNOWN  # it may be null, and a library may say that two nulls are equal
+        return UNKNOWN  # another column may be null, and a library may treat two nulls as equal
     return AnyOf(tuple(compared(column, EQUAL, value) for value in values if value is not None))
 
 
@@ -131,7 +131,7 @@ def _offsets(how: str, value: int) -> Wanted | None:
 
 
 def _times(how: str, micros: int) -> Wanted:
-    """The records that such a time can match; their timestamps are milliseconds."""
+    """The records that this time in microseconds can match; their timestamps are in milliseconds."""
     if how == ABOVE:
         return Wanted(since_ms=micros // 1000 + 1)
     return Wanted(since_ms=-(-micros // 1000)) if how in (AT_LEAST, EQUAL) else EVERYTHING

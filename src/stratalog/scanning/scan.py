@@ -66,10 +66,10 @@ def scan(
     With `latest` the scan has only the newest record of each key, as after a compaction; a deleted key has no
     record, or with `tombstones` the record that deleted it.
 
-    `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
-    `key_reader` and `value_reader` to which schema all keys or values are converted (docs/schemas.md).
+    `key` and `value` say how their bytes are encoded. `key_schema` and `value_schema` say where the schemas
+    are, `key_reader` and `value_reader` to which schema all keys or values are converted (docs/schemas.md).
 
-    UsageError says what does not exist, and what does.
+    If something does not exist, the UsageError lists what does.
     """
     with python_words():
         for name, flag in (("latest", latest), ("tombstones", tombstones)):
@@ -108,8 +108,9 @@ class Scan:
     """Rows that can be read as an Arrow stream, any number of times; each read sees the files as they are
     then.
 
-    After a read, `omissions` says what it left out, as its arguments allow: damage, lost offsets; and which
-    keys and values could not be decoded. A read that left something out also ends with an `OmissionWarning`.
+    After a read, `omissions` lists what it left out because its arguments allow that (damage, lost offsets),
+    and which keys and values could not be decoded. A read that left something out also ends with an
+    `OmissionWarning`.
     """
 
     def __init__(self, source: Source, columns: Sequence[str], *, narrowing: Narrowing = everything) -> None:
@@ -171,7 +172,7 @@ class Scan:
         try:
             with python_words(), closing(source) as batches:
                 yield from batches
-        except GeneratorExit:  # the caller has enough rows, some of which may be missing
+        except GeneratorExit:  # the caller stops early; some of its rows may be missing
             self._report(found)
             raise
         except BaseException:

@@ -25,8 +25,8 @@ from stratalog.scanning.in_order import in_order
 
 # Small, so that threads that read ahead need little memory; a task of this size takes some milliseconds.
 TASK_SIZE = 8 << 20
-# One thread reads nothing ahead. For a task of 8 MiB, opening the file and checking the hint take a tenth of
-# the time to read it.
+# For a single thread, which reads nothing ahead. Opening the file and checking the hint would take a tenth of
+# the time of a task of 8 MiB.
 TASK_SIZE_ALONE = 32 << 20
 # For each thread: bytes of batches that were not taken yet.
 BUDGET = 32 << 20

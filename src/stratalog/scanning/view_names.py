@@ -1,7 +1,7 @@
 """Finds names of topics in the text of a query.
 
-A name that is only a part of another one does not count, nor does a field of a value: a topic that a query
-does not read may have no schema, and would make the query fail.
+A name that is only a part of another name is not taken for a topic, and neither is a field of a value. A
+topic that the query does not read may have no schema, and would make the query fail.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
-# These may hide or begin a quotation: then text cannot be distinguished from names.
+# With these in a query, quoted text cannot be distinguished from names.
 _UNSURE = ("\\", "--", "/*", "$$")
 
 

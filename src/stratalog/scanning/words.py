@@ -26,7 +26,7 @@ _WORDS = {
 
 @contextmanager
 def python_words(words: Mapping[str, str] = _WORDS) -> Iterator[None]:
-    """Makes errors that are raised in the block name the arguments of a scan, or of another caller."""
+    """Makes errors that are raised in the block name arguments (`words`) instead of Spark's options."""
     try:
         yield
     except StratalogError as error:

@@ -1,4 +1,4 @@
-"""What Kafka keeps about itself, as scans: groups, commits, transactions, metadata, partitions, lag.
+"""Kafka's data about itself, as scans: groups, commits, transactions, metadata, partitions, lag.
 
 internal    internal topics, record by record or as their current state
 partitions  each partition with its offsets, size and times, and the lag of groups

@@ -2,9 +2,9 @@
 
     stratalog.tables.commits("/var/lib/kafka").to_table()
 
-The current state has a row for each thing that exists: the newest record of each key counts, and a record
-without a value deletes its key. A coordinator that loads the topic sees the same. Only the newest records are
-decoded.
+The current state has a row for each group, commit and so on that exists: only the newest record of each key
+is used, and a record without a value deletes its key. A coordinator that loads the topic sees the same. Only
+the newest records are decoded.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _transactions(rows: pa.Table) -> pa.Table:
 
 
 def _with_types(rows: pa.Table) -> pa.Table:
-    """With a column for the protocol of each group: classic, consumer, share or streams."""
+    """Add a column for the protocol of each group: classic, consumer, share or streams."""
     kinds = rows["kind"]
     first = pc.utf8_lower(pc.list_element(pc.split_pattern(kinds, "_"), 0))
     return rows.append_column("type", pc.if_else(pc.equal(kinds, _CLASSIC), "classic", first))

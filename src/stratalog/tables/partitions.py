@@ -59,7 +59,7 @@ LAG_SCHEMA = pa.schema(
 def partitions(paths: LogPaths) -> Scan:
     """Each partition, internal ones too: first and next offset, last stable offset, bytes, times.
 
-    Damage that hides one of these makes it null, and `problem` says what it is.
+    If damage hides one of these values, it is null, and `problem` describes the damage.
     """
     with python_words():
         options = ReadOptions.parse(option_texts(paths))
@@ -69,7 +69,7 @@ def partitions(paths: LogPaths) -> Scan:
 
 
 def lag(paths: LogPaths, *, on_corruption: OnDamage = "fail") -> Scan:
-    """The offsets of a partition that a group has yet to consume, for each partition it has committed.
+    """For each group and each partition for which it has committed: how many offsets it has yet to consume.
 
     Offsets and lag are null for a partition that is not in these directories.
     """

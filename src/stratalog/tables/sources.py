@@ -45,7 +45,7 @@ class DecodedSource:
     def batches(
         self, columns: Sequence[str], *, narrowing: Narrowing, on_omission: OnOmission
     ) -> Generator[pa.RecordBatch, None, None]:
-        del narrowing  # it is about a log's columns; a table's may have the same names
+        del narrowing  # it refers to columns of a log; a table's columns may have the same names
         assert self.options.table is not None
         table, disk = TABLES[self.options.table], reader_for(*self.options.paths)
 

@@ -34,7 +34,7 @@ _WIDTHS = {
     kernels.VARIABLE: 4,
     kernels.OFFSETS: 4,
 }
-_UNITS = {**_WIDTHS, kernels.NOTHING: 1, kernels.I128: 8}  # what the kernel counts VALUES in
+_UNITS = {**_WIDTHS, kernels.NOTHING: 1, kernels.I128: 8}  # the unit of VALUES, by kind
 REASONS = {
     kernels.TOO_SHORT: "the bytes end before the value does",
     kernels.TOO_LONG: "there are more bytes than the value has",
@@ -73,8 +73,8 @@ class AvroDecoder:
     def decode(self, data: Bytes, rows: Int64Array, codes: NDArray[np.int32]) -> pa.Array:
         """The values of these rows: (start, end, root) in `data`.
 
-        `codes` is OK for a row that is to be read; any other code makes it null. Afterwards it also has the
-        code of each row that could not be read.
+        On entry, `codes` is OK for each row to read; a row with any other code becomes null. Afterwards
+        `codes` also has the code of each row that could not be read.
         """
         nodes, lists, constants = self._tables = self._tables or self._made()
         columns = self._columns()

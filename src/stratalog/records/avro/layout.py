@@ -41,7 +41,7 @@ from stratalog.records.avro.schema import (
 from stratalog.records.kernels.avro import BIT, F32, F64, I32, I64, I128, NOTHING, OFFSETS, VARIABLE
 
 MAX_DECIMAL_DIGITS = 38  # what 128 bits hold, in Arrow and in Spark
-# A few kilobytes of schema can describe more columns than any memory holds, if records nest.
+# With nested records, a schema of a few kilobytes can describe more columns than fit into memory.
 MAX_COLUMNS = 10_000
 MICROS = 1000  # the factor from milliseconds
 _PRIMITIVES: dict[str, tuple[int, pa.DataType]] = {
@@ -108,7 +108,7 @@ class AvroLayout:
     def _new(self, kind: int, where: str) -> OutColumn:
         if len(self.columns) >= MAX_COLUMNS:
             raise SchemaError(f"{where} is one of more than {MAX_COLUMNS:,} columns, which is too many.")
-        # The type of a column with parts is known after the parts are.
+        # The type of a column with parts is known only when those of its parts are.
         column = OutColumn(number=len(self.columns), kind=kind, type=pa.null())
         self.columns.append(column)
         return column

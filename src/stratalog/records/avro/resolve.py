@@ -1,4 +1,4 @@
-"""Makes the program that reads values of a writer's schema as those of a reader's, by the rules of Avro.
+"""Makes the program that reads values of a writer's schema as values of the reader's, by Avro's rules.
 
 - Fields match by name, or by an alias of the reader's field, in any order.
 - A field that the reader does not have is skipped; one that the writer does not have gets its default.
@@ -6,8 +6,8 @@
   become bytes, and bytes can become text.
 - Records, enums and fixed match by the last part of their names, or by an alias of the reader's.
 - A symbol that the reader does not have becomes the default of the reader's enum, if there is one.
-- A value of a branch of a writer's union is read as the reader's type. If that type is a union, the value
-  takes its first branch of the same type, or else its first branch to which it can be converted.
+- A value of a writer's union is read as the reader's type. If that type is a union too, its first branch of
+  the value's type is used, or else its first branch to which the value can be converted.
 - Decimals match if their scales do; other logical types if they are the same, or if one side has none.
 
 If the two schemas do not match, values cannot be read, and SchemaError says where. If only a branch of a
@@ -75,8 +75,8 @@ class Programs:
     nodes: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     lists: list[int] = field(default_factory=list)
     constants: bytearray = field(default_factory=bytearray)
-    reasons: list[str] = field(default_factory=list)  # of codes FIRST_OWN_CODE and below
-    _skipping: dict[AvroRecord, int] = field(default_factory=dict)  # those that are not finished
+    reasons: list[str] = field(default_factory=list)  # for the codes from FIRST_OWN_CODE downwards
+    _skipping: dict[AvroRecord, int] = field(default_factory=dict)  # records without a finished node
     _limit: int = 0
     _level: int = 0
 
@@ -154,7 +154,7 @@ class Programs:
         return self._add(ops.ARRAY, column, self._add(ops.RECORD, -1, pair, 2))
 
     def _writer_union(self, writer: AvroUnion, reader: AvroType, out: OutColumn, where: str) -> int:
-        """One node for each branch; a branch that the reader cannot have fails when a value uses it."""
+        """One node for each branch. A branch that does not match the reader fails when a value uses it."""
         nodes = []
         level = self._level
         for branch in writer.branches:

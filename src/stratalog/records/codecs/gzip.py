@@ -63,7 +63,7 @@ def _header_end(data: memoryview, position: int) -> int:
 def _behind_zero(data: memoryview, position: int) -> int:
     """The position after the next zero byte, or the end.
 
-    It searches in steps, because a find needs a copy.
+    It searches piece by piece, because `find` needs a copy of the bytes.
     """
     for start in range(position, len(data), 256):
         if (zero := bytes(data[start : start + 256]).find(0)) >= 0:

@@ -9,7 +9,8 @@ at  size  field
  7        blocks: size (4, little endian, top bit: stored as it is), the bytes, [checksum], up to size 0
 
 The frame is parsed here for two reasons: a block decoder that writes to a given place is twice as fast as the
-libraries' frame decoders, and Kafka's reader refuses and ignores other things than these decoders do.
+libraries' frame decoders; and Kafka's reader differs from these decoders in what it refuses and what it
+ignores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """zstd: frames one after another, skippable ones between them. Kafka: ZstdCompression, zstd-jni.
 
-Two things are refused here that zstd-jni accepts: a cut-off frame that is not the first one and arrives in
-the same 128 KiB read as the frame before; and a wrong declared size if the last block is empty.
+Two things are refused here that zstd-jni accepts. One is a cut-off frame after another frame, if both arrive
+in the same 128 KiB read. The other is a wrong declared size if the last block is empty.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stratalog.records.scratch import Scratch
 
 _UINT32_LE = struct.Struct("<I")
 _MAGIC = 0xFD2FB528
-_SKIPPABLE_MAGIC = 0x184D2A50  # and the fifteen after it
-_BLOCK_SIZE = 128 << 10  # no block holds more
-# Up to this size a frame is decoded in one call, which is 1.5 times as fast as a stream; past it the extra
-# copy that the call makes would count against the caller's limit.
+_SKIPPABLE_MAGIC = 0x184D2A50  # the first of sixteen such numbers
+_BLOCK_SIZE = 128 << 10  # the most plain bytes in a block
+# Up to this size a frame is decoded in one call, which is 1.5 times as fast as a stream; above it, the extra
+# copy that the call makes would take too much memory.
 _ONE_CALL_SIZE = 1 << 20
 
 
@@ -93,7 +93,7 @@ def _read_frame(frame: memoryview, block_count: int, scratch: Scratch, produced:
             return size
         plain = scratch.zstd.decompress(frame, bound)
     except zstandard.ZstdError as error:
-        if "not enough memory" in str(error):  # the library has no other sign of that
+        if "not enough memory" in str(error):  # only the text shows this kind of error
             raise MemoryError(f"zstd: {error}") from None
         raise corrupt("zstd", f"is damaged: {error}") from None
     size = len(plain)

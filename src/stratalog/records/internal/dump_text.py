@@ -2,7 +2,7 @@
 
 `record_contents` is what follows ` key: ` and ` payload: ` on a record's line under the decoder option of its
 topic: --offsets-decoder, --transaction-log-decoder, --share-group-state-decoder, --cluster-metadata-decoder.
-`control_contents` is what the tool adds to the line of a KRaft control record with any options.
+`control_contents` is what the tool adds to the line of a KRaft control record, whatever the options.
 
 A record that cannot be decoded gets a sentence instead of its key (instead of its payload in the metadata
 topic), and the tool continues. The sentences are the tool's, except that our own words replace Java's
@@ -173,7 +173,8 @@ def _consumer_member(member: dict[str, FieldValue]) -> dict[str, FieldValue]:
 def _embedded(schema: Schema, raw: bytes) -> FieldValue:
     """The message that begins with its version, as JSON; the bytes themselves if they are not such a message.
 
-    Clients write these, brokers do not read them, and the tool prints the bytes of those it cannot read.
+    Clients write these messages and brokers do not read them. The tool prints the bytes if it cannot read
+    one.
     """
     try:
         version, position = wire.read_int16(raw, 0)

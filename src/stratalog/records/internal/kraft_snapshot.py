@@ -1,6 +1,6 @@
 """Builds a snapshot of KRaft, `%020d-%010d.checkpoint`: all metadata below an offset, as a file of batches.
 
-batch of control records    a header; also the quorum's version and voters, if settings do not have them
+batch of control records    a header; also the quorum's version and voters, if they are not in the settings
 batches of records          the metadata; record by record, as if a controller had written just these
 batch of a control record   a footer
 
@@ -17,7 +17,7 @@ from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.internal.encode import Values, encode_control
 
 _MOST_RECORDS = 1024  # in a batch
-_KRAFT_VERSION = 1  # the voters are in the log; version 0 has them in the settings
+_KRAFT_VERSION = 1  # the voters are in the log; with version 0 they are in the settings
 _FIRST_KRAFT_VERSION = 0
 
 

@@ -15,7 +15,7 @@ bytes under UNKNOWN_TAGS.
 A schema is compiled once for each version, into readers that call each other; readers nest only as deep as
 the schema, so no bytes can make them recurse.
 
-Kafka: MessageDataGenerator.java, and `tools/read_kafka_schemas.py` for the table.
+`tools/read_kafka_schemas.py` makes the table. Kafka: MessageDataGenerator.java
 """
 
 from __future__ import annotations

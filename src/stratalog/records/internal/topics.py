@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics: which message a key and a value hold, and the message.
+"""Records of Kafka's internal topics: finds which messages a key and a value hold, and decodes them.
 
 topic                   key                              value
 __consumer_offsets      int16 record type, message       int16 version, message
@@ -26,7 +26,7 @@ from stratalog.records.internal_topics import CLUSTER_METADATA, COORDINATOR_TOPI
 
 UNKNOWN = "unknown"
 _CONTROL = "control"
-_KEY_VERSION = 0  # the type is in the version's place, so messages in keys have only one version
+_KEY_VERSION = 0  # a key begins with its type instead of a version, so messages in keys have only one version
 METADATA_FRAME_VERSION = 1
 
 
@@ -79,8 +79,8 @@ def decode_control(key: Buffer | None, value: Buffer | None) -> InternalRecord:
     if schema is not None:
         if value is None:
             raise InvalidRecordError(f"{schema.kind} without a value")
-        # Kafka always reads version 0, and 4.3.1 writes no other. That would read a message of version 1 as
-        # nonsense, so here the message's own version counts.
+        # Kafka always reads version 0, and 4.3.1 writes no other. That would misread a message of version 1,
+        # so here the version in the message is used.
         version, _ = wire.read_int16(value, 0)
         decoded = _decode_known(schema, version, value, 0)
     return InternalRecord(

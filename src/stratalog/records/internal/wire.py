@@ -132,8 +132,8 @@ def array_reader(element: Reader, *, compact: bool, nullable: bool) -> Reader:
         if count < 0:
             _check_nullable("an array", nullable, position)
             return None, end
-        # Every element has at least one byte, except a struct without fields; Kafka refuses so many of them,
-        # too.
+        # Every element has at least one byte, except a struct without fields; Kafka, too, refuses more of
+        # those than there are bytes.
         if count > len(buffer) - end:
             raise InvalidRecordError(
                 f"an array of {count} elements, but {len(buffer) - end} bytes are left", position=position
