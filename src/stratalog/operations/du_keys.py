@@ -109,9 +109,10 @@ class _Counting:
     def count(self, partition: Partition, on_read: CountRead) -> None:
         reader = RunReader()
         for segment in partition.view.segments:
-            for run in reader.read(segment):
-                self._add(run)
-                on_read(run.size)
+            with reader.read(segment) as runs:
+                for run in runs:
+                    self._add(run)
+                    on_read(run.size)
 
     def _add(self, run: DecodedRun) -> None:
         shares = disk_shares(run)

@@ -8,6 +8,7 @@ from stratalog.config import LogConfig
 from stratalog.files.names import DirectoryState
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning.erase import Found
+from stratalog.log.cleaning.erase_filter import erase_runs
 from stratalog.log.cleaning.erase_partition import PartitionFiles
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
 from stratalog.records.compression import Codec
@@ -15,6 +16,7 @@ from stratalog.records.reader import read_batches
 from tests.fixtures.catalog import Partition, partitions
 from tests.log.cleaning.dirty import NOW, Dirty, records_of
 from tests.log.cleaning.erasing import erase, erased, headers_of, transactions
+from tests.log.cleaning.test_runs import MIB, alive, records
 from tests.log.model import DIRECTORY
 
 OLD = [partition for partition in partitions("2.8.2", "clean") if partition.name.startswith(("v0-", "v1-"))]
@@ -88,3 +90,17 @@ def test_old_formats_lose_records_too_and_keep_their_offsets(partition: Partitio
     assert after[-1].facts.last_offset == there[-1].offset
     before = [bytes(batch.raw) for name in logs for batch in read_batches(files[name])]
     assert [bytes(batch.raw) in before for batch in after].count(False) <= len(gone)
+
+
+def test_nothing_reads_the_file_on_after_an_error_of_whoever_writes_what_stays() -> None:
+    file, _ = records(5, (Codec.NONE,), 8 * MIB)
+    runs = erase_runs(file, Matcher(Selection(keys=frozenset([b"a"]))))
+
+    def write(_: object) -> None:
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full") as caught, runs as erased_runs:
+        write(next(erased_runs))
+
+    assert caught.value.__traceback__ is not None  # its frames still have the runs
+    assert not alive()

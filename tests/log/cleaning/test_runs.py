@@ -86,7 +86,8 @@ def test_a_run_holds_while_the_next_ones_are_prepared(codecs: tuple[Codec, ...],
     file, expected = records(1, codecs, 12 * MIB)
     reader = RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows, threads=threads)
 
-    found = looked_at(reader.read(file))
+    with reader.read(file) as runs:
+        found = looked_at(runs)
 
     assert [(offset, key) for offset, key, _ in found] == expected
     hash_key = b"".join(half.to_bytes(8, "little") for half in HASH_KEY)
@@ -106,7 +107,10 @@ def test_a_part_of_many_runs_is_delivered_one_by_one() -> None:
     noise = [build_batch([Record(300 + i, key=b"", value=random.randbytes(MIB))]) for i in range(2)]
     file = Batches(b"".join([*zeros, *noise]))
 
-    found = looked_at(RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows, threads=2).read(file))
+    reader = RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows, threads=2)
+
+    with reader.read(file) as runs:
+        found = looked_at(runs)
 
     assert [(offset, key) for offset, key, _ in found] == [
         *((i, b"%d" % i) for i in range(300)),
@@ -118,7 +122,8 @@ def test_a_part_of_many_runs_is_delivered_one_by_one() -> None:
 def test_what_is_read_at_once_needs_no_thread() -> None:
     file = Batches(build_batch([Record(0, key=b"k", value=b"v")]))
 
-    (run,) = RunReader().read(file)
+    with RunReader().read(file) as runs:
+        (run,) = runs
 
     assert run.rows["offset"].tolist() == [0]
     assert file.readers == {threading.current_thread()}
@@ -129,8 +134,11 @@ def test_damage_is_raised_where_the_runs_are_taken_and_those_before_it_are_whole
     file.data = file.data[:-1] + bytes([file.data[-1] ^ 1])
     found: list[int] = []
 
-    with pytest.raises(CorruptRecordError, match="batch CRC-32C") as caught:
-        found.extend(offset for run in RunReader().read(file) for offset in run.rows["offset"].tolist())
+    with (
+        pytest.raises(CorruptRecordError, match="batch CRC-32C") as caught,
+        RunReader().read(file) as runs,
+    ):
+        found.extend(offset for run in runs for offset in run.rows["offset"].tolist())
 
     last = naive.walk(file.data, check_crc=False)[0][-1]
     assert caught.value.position == last.position
@@ -138,19 +146,23 @@ def test_damage_is_raised_where_the_runs_are_taken_and_those_before_it_are_whole
     assert not alive()
 
 
-def test_nothing_reads_on_once_the_runs_are_let_go() -> None:
+def test_nothing_reads_on_after_an_error_of_whoever_takes_the_runs() -> None:
     file, expected = records(3, (Codec.NONE,), 8 * MIB)
     reader = RunReader()
-    runs = reader.read(file)
-    next(runs)
 
-    runs.close()
+    def write_one(_: object) -> None:
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full") as caught, reader.read(file) as runs:
+        write_one(next(runs))
     file.readers.clear()
     time.sleep(0.02)
 
     assert not file.readers
     assert not alive()
-    assert sum(len(run.rows) for run in reader.read(file)) == len(expected)
+    assert caught.value.__traceback__ is not None  # its frames still have the runs
+    with reader.read(file) as runs:
+        assert sum(len(run.rows) for run in runs) == len(expected)
 
 
 def test_many_threads_that_wait_for_room_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,11 +173,11 @@ def test_many_threads_that_wait_for_room_end_too(monkeypatch: pytest.MonkeyPatch
         b"".join(build_batch([Record(i, key=b"k", value=bytes(500))], options) for i in range(200))
     )
     threads = 20
-    runs = RunReader(threads=threads).read(file)
-    next(runs)
+    read = RunReader(threads=threads).read(file)
+    next(read.__enter__())
     time.sleep(0.3)  # each thread has a part of three runs, and room for two
     assert len(alive()) == threads
-    closing = threading.Thread(target=runs.close, daemon=True)
+    closing = threading.Thread(target=read.__exit__, args=(None, None, None), daemon=True)
 
     closing.start()
     closing.join(20)
@@ -186,7 +198,8 @@ def test_the_next_run_is_prepared_after_the_main_thread_has_ended_too() -> None:
         def read():
             threading.main_thread().join()
             file, expected = records(4, (Codec.NONE,), 4 * MIB)
-            print(sum(len(run.rows) for run in RunReader().read(file)) == len(expected))
+            with RunReader().read(file) as runs:
+                print(sum(len(run.rows) for run in runs) == len(expected))
 
         threading.Thread(target=read).start()
     """

@@ -171,11 +171,12 @@ def test_the_shares_of_a_batch_are_its_bytes_by_the_size_of_its_records() -> Non
     log = partition.logs[0]
     segment = SegmentReader(Disk(), log.parent, int(log.stem), LogConfig())
 
-    for run in RunReader().read(segment):
-        shares = disk_shares(run)
+    with RunReader().read(segment) as runs:
+        for run in runs:
+            shares = disk_shares(run)
 
-        assert shares.sum() == pytest.approx(run.size)
-        sizes = np.bincount(run.rows["batch"], weights=shares)
-        assert sizes == pytest.approx(run.batches["size"])
+            assert shares.sum() == pytest.approx(run.size)
+            sizes = np.bincount(run.rows["batch"], weights=shares)
+            assert sizes == pytest.approx(run.batches["size"])
     batches = list(partition.batches(log))
     assert len(shares) == sum(len(batch["records"]) for batch in batches)

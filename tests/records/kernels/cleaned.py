@@ -96,7 +96,8 @@ def v2_batch(draw: st.DrawFn, offset: int) -> bytes:
 
 
 def read(given_batches: list[Decoded]) -> DecodedRun:
-    (run,) = RunReader().read(Plain(b"".join(found.raw for found in given_batches)))
+    with RunReader().read(Plain(b"".join(found.raw for found in given_batches))) as runs:
+        (run,) = runs
     guarded = GuardedBuffer.holding(run.original[: run.size].tobytes())[1]
     return run._replace(original=guarded, data=guarded)
 

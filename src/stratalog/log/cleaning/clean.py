@@ -282,7 +282,7 @@ class Cleaning:
         stats = self._stats
         is_whole = segment.base_offset >= start_offset
         position = 0 if is_whole else segment.offset_index.lookup(start_offset).position
-        with closing(self._reader.read(segment, position)) as runs:
+        with self._reader.read(segment, position) as runs:
             for run in runs:
                 self._check_done()
                 self._throttle(run.size)
@@ -356,7 +356,7 @@ class Cleaning:
             self._transactions.add_aborted(self._log.aborted_between(segment.base_offset, end))
             rules = self._rules.of(segment)
             is_hashed = self._newest.needs_hashes(segment.base_offset)
-            with closing(self._reader.read(segment, is_hashed=is_hashed)) as runs:
+            with self._reader.read(segment, is_hashed=is_hashed) as runs:
                 for run in runs:
                     self._check_done()
                     self._throttle(run.size)

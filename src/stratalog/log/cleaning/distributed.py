@@ -23,7 +23,7 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -255,7 +255,7 @@ def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[Re
     def hash_rows(data: Bytes, rows: RecordTable, hashes: Hashes) -> None:
         hash_keys(data, rows, first, second, hashes)
 
-    with closing(RunReader(hash_rows, threads=_THREADS).read(segment)) as runs:
+    with RunReader(hash_rows, threads=_THREADS).read(segment) as runs:
         for run in runs:
             batches, rows = run.batches, run.rows
             is_aborted = np.zeros(len(batches), np.bool_)

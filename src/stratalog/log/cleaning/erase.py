@@ -112,12 +112,13 @@ def find_records(file: BatchFile, matcher: Matcher) -> Found:
     records_count = markers_count = 0
     last_offset = -1
     try:
-        for run in matcher.reader.read(file):
-            matcher.on_read(run.size)
-            gone, markers = matcher.match(run)
-            records_count += int(gone.sum())
-            markers_count += markers
-            last_offset = int(run.batches["last_offset"][-1])
+        with matcher.reader.read(file) as runs:
+            for run in runs:
+                matcher.on_read(run.size)
+                gone, markers = matcher.match(run)
+                records_count += int(gone.sum())
+                markers_count += markers
+                last_offset = int(run.batches["last_offset"][-1])
     except CorruptRecordError as problem:
         return Found(records_count, markers_count, problem, last_offset)
     return Found(records_count, markers_count, None, last_offset)
@@ -213,9 +214,10 @@ def _create(segment: SegmentReader, disk: Disk, config: LogConfig, clock: Clock)
 def _write(segment: SegmentReader, cleaned: LogSegment, matcher: Matcher) -> NDArray[np.int64]:
     """Write the records that stay and sync them; returns which batches have changed."""
     changed = []
-    for run in erase_runs(segment, matcher):
-        cleaned.append(run.data, run.batches, run.max_offset)
-        changed.append(run.changed)
+    with erase_runs(segment, matcher) as runs:
+        for run in runs:
+            cleaned.append(run.data, run.batches, run.max_offset)
+            changed.append(run.changed)
     # Markers and the batches of their transactions keep their offsets.
     for aborted in segment.txn_index.all_aborted():
         cleaned.append_aborted(aborted)

@@ -11,7 +11,8 @@ no empty message in the old formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -56,23 +57,31 @@ class ErasedRun(NamedTuple):
     """How many records are gone."""
 
 
-def erase_runs(file: BatchFile, matcher: Matcher) -> Iterator[ErasedRun]:
-    """The batches of a file without the records of a selection, run by run."""
+def erase_runs(file: BatchFile, matcher: Matcher) -> closing[Generator[ErasedRun, None, None]]:
+    """The batches of a file without the records of a selection, run by run.
+
+    As for `RunReader.read`: at the end of the context nothing reads the file any more.
+    """
+    return closing(_erased(file, matcher))
+
+
+def _erased(file: BatchFile, matcher: Matcher) -> Generator[ErasedRun, None, None]:
     batches_before = 0
-    for run in matcher.reader.read(file):
-        matcher.on_read(run.size)
-        gone, _ = matcher.match(run)
-        changed = np.unique(run.rows["batch"][gone]).astype(np.int64)
-        data = _written(run, gone, changed) if len(changed) else _as_it_is(run, 0, len(run.batches))
-        headers = walk_batches(data, table=new_table(len(run.batches)), check_crc=False).headers
-        yield ErasedRun(
-            data=data,
-            batches=headers,
-            max_offset=int(headers["last_offset"][-1]),
-            changed=changed + batches_before,
-            records_count=int(gone.sum()),
-        )
-        batches_before += len(run.batches)
+    with matcher.reader.read(file) as runs:
+        for run in runs:
+            matcher.on_read(run.size)
+            gone, _ = matcher.match(run)
+            changed = np.unique(run.rows["batch"][gone]).astype(np.int64)
+            data = _written(run, gone, changed) if len(changed) else _as_it_is(run, 0, len(run.batches))
+            headers = walk_batches(data, table=new_table(len(run.batches)), check_crc=False).headers
+            yield ErasedRun(
+                data=data,
+                batches=headers,
+                max_offset=int(headers["last_offset"][-1]),
+                changed=changed + batches_before,
+                records_count=int(gone.sum()),
+            )
+            batches_before += len(run.batches)
 
 
 def _as_it_is(run: DecodedRun, first: int, last: int) -> Bytes:

@@ -27,7 +27,7 @@ from stratalog.log.cleaning.erase import (
     gone_file,
     proven,
 )
-from stratalog.log.cleaning.erase_filter import erase_runs
+from stratalog.log.cleaning.erase_filter import ErasedRun, erase_runs
 from stratalog.log.cleaning.erase_selection import Found, Matcher, Selection
 from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
@@ -114,8 +114,8 @@ def _rewrite(
     changed: list[NDArray[np.int64]] = []
     done: list[Rewritten] = []
 
-    def pieces() -> Iterator[Bytes]:
-        for run in erase_runs(old, matcher):
+    def pieces(runs: Iterator[ErasedRun]) -> Iterator[Bytes]:
+        for run in runs:
             changed.append(run.changed)
             yield run.data
 
@@ -125,7 +125,8 @@ def _rewrite(
         before_swap(done[0])
 
     words = f"{kept.reason}; records of it were erased later"
-    quarantine.replace(kept, pieces(), reason=words, check=check)
+    with erase_runs(old, matcher) as runs:
+        quarantine.replace(kept, pieces(runs), reason=words, check=check)
     return done[0]
 
 

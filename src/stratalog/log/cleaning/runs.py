@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator
+from contextlib import closing
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -60,19 +61,20 @@ class RunReader:
 
     def read(
         self, segment: BatchFile, start_position: int = 0, *, is_hashed: bool = True
-    ) -> Generator[DecodedRun, None, None]:
+    ) -> closing[Generator[DecodedRun, None, None]]:
         """All batches from a position on; CorruptRecordError if they do not reach the end of the file.
 
-        The keys are hashed if `is_hashed` and the reader was told how.
+        The keys are hashed if `is_hashed` and the reader was told how. At the end of the context no thread
+        reads the segment any more, also if it ends with an error.
         """
         decoder = _Decoder(segment, start_position, self._hash_rows if is_hashed else None)
         chunks_count = -(-(segment.size - start_position) // CHUNK_SIZE)
         if chunks_count <= 1:  # leaves nothing to read ahead
-            return decoder.all_runs(self._memories[0])
+            return closing(decoder.all_runs(self._memories[0]))
         threads = min(self._threads, chunks_count)
         # One part is with the caller, each thread has one, and one is ready.
         self._memories += [PartMemory() for _ in range(threads + 2 - len(self._memories))]
-        return _ahead(decoder, self._memories, threads)
+        return closing(_ahead(decoder, self._memories, threads))
 
 
 class _Decoder:

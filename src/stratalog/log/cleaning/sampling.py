@@ -161,27 +161,28 @@ class _Sampling:
             )
             transactions.add_aborted(aborted_between(self._log.segments, segment.base_offset, end))
             begin = position
-            for run in self._reader.read(segment):
-                self._on_read(run.size)
-                can_discard = np.zeros(len(run.batches), np.bool_)
-                transactions.read_batches(run.data, run.batches, run.rows, can_discard)
-                starts = position - begin + run.batches["position"] - int(run.batches["position"][0])
-                low, high = np.searchsorted(draws, [position, position + run.size])
-                hits = np.searchsorted(starts, draws[low:high] - begin, side="right") - 1
-                times = np.bincount(hits, minlength=len(run.batches))
-                found += [
-                    _Drawn(
-                        segment,
-                        int(starts[hit]),
-                        int(run.batches["size"][hit]),
-                        int(times[hit]),
-                        bool(can_discard[hit]),
-                    )
-                    for hit in np.flatnonzero(times)
-                ]
-                if self._note(run, can_discard, times > 0):
-                    return None
-                position += run.size
+            with self._reader.read(segment) as runs:
+                for run in runs:
+                    self._on_read(run.size)
+                    can_discard = np.zeros(len(run.batches), np.bool_)
+                    transactions.read_batches(run.data, run.batches, run.rows, can_discard)
+                    starts = position - begin + run.batches["position"] - int(run.batches["position"][0])
+                    low, high = np.searchsorted(draws, [position, position + run.size])
+                    hits = np.searchsorted(starts, draws[low:high] - begin, side="right") - 1
+                    times = np.bincount(hits, minlength=len(run.batches))
+                    found += [
+                        _Drawn(
+                            segment,
+                            int(starts[hit]),
+                            int(run.batches["size"][hit]),
+                            int(times[hit]),
+                            bool(can_discard[hit]),
+                        )
+                        for hit in np.flatnonzero(times)
+                    ]
+                    if self._note(run, can_discard, times > 0):
+                        return None
+                    position += run.size
         self._map.latest_offset = self._log.first_uncleanable_offset - 1
         return found
 
@@ -196,7 +197,8 @@ class _Sampling:
         Both are valid until the next one is filtered.
         """
         end = batch.position + batch.size
-        (run,) = self._reader.read(_Stretch(batch.segment, end), batch.position)
+        with self._reader.read(_Stretch(batch.segment, end), batch.position) as runs:
+            (run,) = runs
         remembered = _Remembered(batch.can_discard)
         return run, self._filter.filter(run, remembered, self._rules.of(batch.segment))
 
