@@ -21,6 +21,7 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     UnexpectedAppendOffsetError,
 )
+from stratalog.limits import INT64_MAX
 from stratalog.log.append import AppendInfo, analyze
 from stratalog.log.log import Log
 from stratalog.log.offsets import OffsetMetadata
@@ -197,6 +198,23 @@ def test_the_metadata_quorum_brings_its_offsets() -> None:
     log.append_as_leader(batch(b"y", base_offset=1, leader_epoch=1), leader_epoch=1, origin=raft)
 
     assert [record.offset for record in read_all(log)] == [0, 1]
+
+
+@pytest.mark.parametrize("as_leader", [False, True])
+def test_the_last_offset_of_all_is_refused_because_no_log_could_end_after_it(as_leader: bool) -> None:
+    append = Log.append_as_leader if as_leader else Log.append_as_follower
+    beyond = batch(b"y", b"z", base_offset=0 if as_leader else INT64_MAX - 1)
+    machine = Machine()
+    log = machine.open()
+    log.append_as_follower(batch(b"x", base_offset=INT64_MAX - 2), leader_epoch=0)
+
+    with pytest.raises(UnexpectedAppendOffsetError, match="9223372036854775807") as refused:
+        append(log, beyond, leader_epoch=0)
+
+    assert (refused.value.last_offset, log.log_end_offset) == (INT64_MAX, INT64_MAX - 1)
+    log.append_as_leader(batch(b"y"), leader_epoch=0)
+
+    assert machine.reopen(log).log_end_offset == INT64_MAX
 
 
 def test_a_batch_above_max_message_bytes_is_refused_by_a_leader_and_taken_by_a_follower() -> None:

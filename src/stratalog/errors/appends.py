@@ -84,7 +84,10 @@ class TransactionCoordinatorFencedError(AppendRefusedError):
 
 
 class UnexpectedAppendOffsetError(AppendRefusedError):
-    """A replicated set of batches, whose offsets a follower keeps, starts before the log's end."""
+    """A replicated set of batches, whose offsets a follower keeps, starts before the log's end.
+
+    Or a set would get the last of all offsets, 2^63 - 1: no log can end after it.
+    """
 
     def __init__(self, reason: str, *, first_offset: int = -1, last_offset: int = -1) -> None:
         self.first_offset = first_offset

@@ -18,7 +18,7 @@ from stratalog.errors import (
     SegmentOffsetOverflowError,
     UnexpectedAppendOffsetError,
 )
-from stratalog.limits import INT32_MAX
+from stratalog.limits import INT32_MAX, INT64_MAX
 from stratalog.log.append import AppendInfo
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.origin import AppendOrigin
@@ -83,6 +83,8 @@ class Appender:
     def append_ready(self, ready: ReadySet, leader_epoch: int) -> None:
         """Assign offsets to a ready set of a client, and write it."""
         ready.stamp(self._marks.end.offset, leader_epoch)
+        if ready.last_offset >= INT64_MAX:
+            raise self._beyond(ready.first_offset, ready.last_offset)
         self._note_epoch(2, leader_epoch, ready.first_offset)
         self._write_somewhere(ready)
 
@@ -115,6 +117,8 @@ class Appender:
                 raise SegmentOffsetOverflowError(
                     self._segments.active.log_path, info.first_known_offset, info.last_offset
                 )
+            if info.last_offset == INT64_MAX:
+                raise self._beyond(info.first_known_offset, info.last_offset)
             self._note_epochs(info.batches)
         if not info.has_producers:
             self._write_somewhere(info)
@@ -230,6 +234,9 @@ class Appender:
             leader_epoch=leader_epoch,
             origin=origin,
         )
+        # The numbers of the kernels wrap.
+        if not next_offset <= validated.last_offset < INT64_MAX:
+            raise self._beyond(next_offset, INT64_MAX)
         return AppendInfo(
             validated.data,
             validated.batches,
@@ -240,6 +247,14 @@ class Appender:
             validated.max_timestamp,
             info.source_codec,
             info.has_producers,
+        )
+
+    def _beyond(self, first_offset: int, last_offset: int) -> UnexpectedAppendOffsetError:
+        return UnexpectedAppendOffsetError(
+            f"{self._topic_partition}: a set would have the offsets {first_offset} to {last_offset}. The "
+            f"last offset of a log is {INT64_MAX - 1}, because a log ends at the one after it.",
+            first_offset=first_offset,
+            last_offset=last_offset,
         )
 
     def _note_epochs(self, batches: BatchTable) -> None:
