@@ -50,9 +50,8 @@ StratalogError
 ├── UnusableSegmentError             a .log file that no broker could load; .path, .reason
 ├── WorkerError                      a task of a cluster failed; the log that it worked on is unchanged
 ├── WrongProcessError                a forked child changes what its parent has open; .path, .opener, .pid
-├── MissingDependencyError           an optional package is missing; the message says how to install it
-(ImportError) └── UsageError                       arguments that contradict each other or name nothing
-(ValueError)
+├── MissingDependencyError           an optional package is not installed (ImportError)
+└── UsageError                       arguments that contradict each other or name nothing (ValueError)
     ├── MissingPathError             a path that the caller named does not exist; .path (FileNotFoundError)
     ├── SchemaError                  a schema that is not valid, or that cannot become a column
     └── WrongTypeError               an argument of the wrong type (TypeError)

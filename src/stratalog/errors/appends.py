@@ -47,7 +47,7 @@ class InvalidTxnStateError(AppendRefusedError):
 
 
 class OffsetsOutOfOrderError(AppendRefusedError):
-    """The offsets in a replicated set of batches, which a follower keeps, do not ascend.
+    """The offsets of a replicated set of batches do not ascend.
 
     Kafka: OffsetsOutOfOrderException.
     """
@@ -84,7 +84,7 @@ class TransactionCoordinatorFencedError(AppendRefusedError):
 
 
 class UnexpectedAppendOffsetError(AppendRefusedError):
-    """A replicated set of batches, whose offsets a follower keeps, starts before the log's end.
+    """A replicated set of batches starts before the log's end.
 
     Or a set would get the last of all offsets, 2^63 - 1: no log can end after it.
     """

@@ -272,8 +272,7 @@ class Disk(DiskReader):
         return temporary
 
     def _create(self, name: str, replaced: str) -> int:
-        """Create and open a file, with the owner and mode of the file at `replaced`, or of a new one
-        there."""
+        """Create and open a file, with the owner and mode that the file at `replaced` has or would have."""
         wanted = ownership_for_file(replaced)
         descriptor = os.open(name, _CREATE, 0o644)
         try:

@@ -16,17 +16,17 @@ guard               `LogGuard`: who may touch a log
 kept_marks          updates a log's checkpoints before its files change
 loader              opens a log that was shut down cleanly
 log                 `Log`: the lock, and the order in which the parts are called
-log_end             where a log ends, why there, and how its last writer left it
+log_end             where a log ends, why it ends there, and how its last writer left it
 marks               `LogMarks`: start, end, high watermark, last stable offset
 new_records         converts the caller's records and times
 offsets             an offset, and its place in a segment
-origin              who asks for an append
+origin              who requests an append
 partition_metadata  partition.metadata: the topic id
 parts               what the parts of a log share
 producers/          producer state: duplicates, fencing, transactions, snapshots
 reader              `LogReader`: reads of an open log, without a lock
 reading             which bytes of which segment a read returns
-ready               sets that are written as they are: one plain batch, already checked
+ready               sets of one plain batch that is already checked: only offsets and epoch are set
 rebuild             decoded records encoded as one v2 batch
 recovery/           recovery of one partition
 retention           which segments are deleted, by which rule, and why the others stay

@@ -1,9 +1,9 @@
 """Appends several batches so that an error leaves none of them.
 
 All batches are checked and get their offsets before the first one is written. Meanwhile the high watermark
-does not follow the end, so that no reader sees only some of them. If a write fails, whatever was written is
-truncated. The device may refuse that too: then the log has failed, and the first batches may be there when it
-is opened again, as after a crash.
+does not follow the end, so that no reader sees only some of them. If a write fails, the batches that were
+written are cut off again. If the device refuses that too, the log has failed, and the first batches may be
+there when it is opened again, as after a crash.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def append_all(
         for data in sets
     ]
     guard, marks = parts.guard, parts.marks
-    with guard.flush_lock, guard.changing():  # in this order: written batches may have to be truncated
+    with guard.flush_lock, guard.changing():  # both, because a failed write is truncated
         start = marks.end.offset
         infos = appender.prepare_all(infos, leader_epoch)
         with marks.holding_high_watermark():

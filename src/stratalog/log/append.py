@@ -44,9 +44,9 @@ _MOST_ROWS = 4096  # at first; a set with more batches gets a larger table
 class AppendInfo(NamedTuple):
     """The facts about a set, and how much of it is to be appended.
 
-    `data` ends after the last whole batch that counts, `batches` are its rows (dtype `BATCH`). A v0 or v1 set
-    does not state its first offset, which is then UNKNOWN_OFFSET. `has_producers` says that a batch has a
-    producer id and has to be checked against that producer's state.
+    `data` ends after the last batch that is to be appended, `batches` are its rows (dtype `BATCH`). A v0 or
+    v1 set does not state its first offset, which is then UNKNOWN_OFFSET. `has_producers` says that a batch
+    has a producer id and has to be checked against that producer's state.
     """
 
     data: Bytes
@@ -143,7 +143,7 @@ def _new_table(rows: int) -> BatchTable:
 
 
 def _walk_on(array: Bytes, table: BatchTable, position: int) -> tuple[BatchTable, int, int]:
-    """The rest of a set that has filled a table: there are more batches, or smaller ones, than expected.
+    """Walk the rest of a set that has filled its table: it has more batches than expected.
 
     Returns (rows of all whole batches, position after the last, the kernel's number for why it stopped).
     """
@@ -159,8 +159,9 @@ def _check_tail(array: Bytes, position: int, stop: WalkStop) -> None:
     """Raises CorruptRecordError unless the rest is a batch that is cut off.
 
     Our walk follows the rules for a file. Kafka's reader of a set in memory treats the last few bytes
-    differently: it checks a length as soon as it has its four bytes. And it first checks whether a batch is
-    cut off, then whether it is too short for its format. Kafka: ByteBufferLogInputStream.nextBatchSize
+    differently: it checks a length as soon as it has its four bytes. Also, it checks first whether a batch is
+    cut off, and only then whether it is too short for its format. Kafka:
+    ByteBufferLogInputStream.nextBatchSize
     """
     left = array.size - position
     length = int.from_bytes(array[position + 8 : position + LOG_OVERHEAD].tobytes(), "big", signed=True)

@@ -41,9 +41,10 @@ AnySet = AppendInfo | ReadySet
 class Appender:
     """Decides about a set of batches and writes it, under the log's lock.
 
-    Before the bytes are written, only two things change: leader epochs, which may be ahead of the records but
-    never late, and a roll. After the write, the end of the log, the producers and the marks are updated, in
-    this order. A disk error or Ctrl-C in between fails the log: the caller handles the DiskError.
+    Before the bytes are written, only two things may change: a new leader epoch is stored, because it must be
+    on disk before its records, and a new segment is begun. After the write, the end of the log, the producers
+    and the marks are updated, in this order. A disk error or Ctrl-C in between fails the log: the caller
+    handles the DiskError.
     """
 
     __slots__ = (
@@ -113,7 +114,7 @@ class Appender:
                     last_offset=info.last_offset,
                 )
             if info.last_offset - info.first_known_offset > INT32_MAX:
-                # Gaps may be this wide, but not within one segment.
+                # Gaps between offsets may be this wide, but a set must fit into one segment.
                 raise SegmentOffsetOverflowError(
                     self._segments.active.log_path, info.first_known_offset, info.last_offset
                 )
@@ -262,7 +263,7 @@ class Appender:
         columns = (batches["magic"], batches["partition_leader_epoch"], batches["base_offset"])
         magics, epochs, offsets = (column.tolist() for column in columns)
         for i in range(len(epochs)):
-            # Only where the epoch changes: the first batch of each run starts it.
+            # Only batches at which the epoch changes: such a batch begins its epoch.
             if i == 0 or epochs[i] != epochs[i - 1] or magics[i] != magics[i - 1]:
                 self._note_epoch(magics[i], epochs[i], offsets[i])
 
@@ -287,7 +288,7 @@ class Appender:
             self._producers.complete_txn(completed)
 
     def _segment_for(self, info: AnySet) -> LogSegment:
-        """The active segment, a new one if this set does not go into the old one."""
+        """The active segment, or a new one if this set must not go into it."""
         segment = self._segments.active
         reason = roll_reason(
             base_offset=segment.base_offset,

@@ -147,7 +147,7 @@ class OffsetCheckpointFile:
             write_checkpoint(changing(self._disk), self.path, lines)
 
     def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """As `write`, but reads the offsets while nobody else writes: older ones never replace newer."""
+        """As `write`, but gets the offsets while nobody else writes, so that they are never outdated."""
         with self._lock:
             self.write(make())
 
@@ -157,7 +157,7 @@ class OffsetCheckpointFile:
         *,
         read: Callable[[], PartitionOffsets] | None = None,
     ) -> bool:
-        """Replace the file by the result of `change`, unless that is the same; True if it was written.
+        """Replace the content by the result of `change`, if that is different; True if the file was written.
 
         Nobody else writes meanwhile. The argument `read` replaces the method `read`, for a caller that
         accepts a damaged file.

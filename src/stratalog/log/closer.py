@@ -15,7 +15,7 @@ class Closer:
     """Ends the use of a log, once. The caller holds both locks.
 
     After a clean close all records, the producers' snapshot at the end and every name are on the device: a
-    clean-shutdown file that is written afterwards tells the truth.
+    clean-shutdown file may be written afterwards.
     """
 
     __slots__ = ("_flusher", "_has_saved", "_parts")
@@ -30,7 +30,7 @@ class Closer:
         return self._has_saved or self._flusher.recovery_point >= self._parts.marks.end.offset
 
     def close(self) -> None:
-        """Close cleanly, or without writing if that is impossible. A failure is raised, a refusal is not."""
+        """Close cleanly, or without writing if that is impossible. Raises a failure, but not a refusal."""
         guard = self._parts.guard
         if guard.is_closed:
             return
@@ -50,7 +50,7 @@ class Closer:
         """Close without writing anything: the disk has failed."""
         parts = self._parts
         parts.guard.is_closed = True
-        parts.epochs.give_up()  # a flush of them may be scheduled
+        parts.epochs.give_up()  # a scheduled flush must not write them
         for segment in parts.segments:
             segment.close_handlers()
         parts.folder.disk.release(parts.folder.path)

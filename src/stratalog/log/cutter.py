@@ -105,8 +105,8 @@ class Cutter:
     def delete_old_segments(self) -> tuple[Decision, ...]:
         """Delete the segments past the topic's limits; returns them, with the rule for each.
 
-        The start is moved first. A reader that comes now learns that these offsets are gone; and after a
-        power cut, which may leave any of the old names, nothing below the start counts.
+        The start is moved first. So a new reader learns at once that these offsets are gone. After a power
+        cut some files may have their old names, but records below the start are not part of the log.
         """
         guard = self._guard
         with guard.flush_lock:  # no other segment is removed meanwhile
@@ -200,9 +200,9 @@ class Cutter:
             end_offset=end_offset,
             now_ms=self._clock(),
         )
-        # Replayed transactions count as unreplicated. In Kafka, those below the high watermark stay
-        # unreplicated until it moves again, and until then Kafka keeps the last stable offset from before the
-        # truncation.
+        # After the replay, all ended transactions count as not replicated yet. In Kafka this lasts until the
+        # high watermark moves again, even for those below it; until then Kafka keeps the last stable offset
+        # from before the truncation.
         self._producers.on_high_watermark_updated(self._marks.high_watermark.offset)
         self._marks.update_first_unstable()
 

@@ -12,9 +12,9 @@ class Flusher:
     """Knows how far a log is on the device, and flushes it.
 
     Everything below `recovery_point` is on the device, bytes and names, including segments below the start of
-    the log: a crash leaves that part unchanged. Only a flush moves the point forwards. (Kafka raises it with
-    the start of the log, past segments that were never synced.) It is never above the end of the log: `lower`
-    is called before a record below it is cut off.
+    the log: a crash leaves that part unchanged. Only a flush moves the point forwards. (Kafka also raises it
+    if the start of the log moves past it, over segments that were never synced.) It is never above the end of
+    the log: `lower` is called before a record below it is cut off.
 
     The point is changed under both locks. A flush holds the flush lock only while it waits for the device.
     """
@@ -48,7 +48,8 @@ class Flusher:
             try:
                 segment.flush()
             except DiskError as error:
-                # An empty segment that was rolled again meanwhile has other names now, and no records.
+                # A segment that was empty and was rolled again meanwhile has no files of these names now, and
+                # no records.
                 with self._guard.lock:
                     is_there = self._segments.get(segment.base_offset) is segment
                 if is_there or segment.size or error.errno != errno.ENOENT:

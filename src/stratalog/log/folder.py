@@ -125,4 +125,4 @@ class LogFolder:
             self._producers.snapshots.move(path)
             epochs.move_to(PurePath(path, LEADER_EPOCH_CHECKPOINT))
             self.disk.sync_directory(PurePath(path).parent)
-            epochs.flush()  # a write in between has found no directory
+            epochs.flush()  # an earlier write may have failed, because the directory had moved

@@ -44,7 +44,7 @@ class LogGuard:
         return self.failure is None and not self.is_closed and self.refusal is None
 
     def start_over_in_child(self) -> None:
-        """After a fork: this process may only read. It gets new locks, as no thread here releases the old."""
+        """After a fork: this process may only read. It gets new locks: the old ones may never be released."""
         self.refusal = partial(WrongProcessError, self._folder.path, self._opener.pid, os.getpid())
         self.flush_lock, self.lock = threading.RLock(), threading.RLock()
 

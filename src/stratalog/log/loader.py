@@ -103,7 +103,7 @@ def load(
         disk.create(epochs.path)  # as in Kafka: created at once, empty until a leader is known
     folder = LogFolder(disk, name, config, producers=producers, scheduler=scheduler, clock=clock)
     if end_offset < log_start_offset:
-        # No record is left above the start: after a truncation inside a batch, the rest was deleted.
+        # No record from the start on is left: a truncation removed the batch that contains the start.
         folder.delete(
             tuple(segments), f"the log ends at {end_offset}, before its start at {log_start_offset}"
         )
@@ -182,7 +182,7 @@ def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     sizes: dict[int, int] = {}
     live: dict[FileKind, set[int]] = {}
     for kind in FileKind:
-        # All at once: a third of the time of one by one, and a log may have a hundred thousand names.
+        # All names at once, in a third of the time: a log may have a hundred thousand names.
         names = by_suffix.get(kind.value, [])
         digits = [name[:20] for name in names]
         text = "".join(digits)

@@ -123,7 +123,7 @@ class Log:
 
     @property
     def log_start_offset(self) -> int:
-        """Every record below it is deleted."""
+        """Every record below this offset is deleted."""
         return self._marks.log_start_offset
 
     @property
@@ -133,17 +133,17 @@ class Log:
 
     @property
     def high_watermark(self) -> int:
-        """Every record below it is on all in-sync replicas."""
+        """Every record below this offset is on all in-sync replicas."""
         return self._marks.high_watermark.offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Every transaction below it is decided."""
+        """Every transaction below this offset is committed or aborted."""
         return self._marks.last_stable.offset
 
     @property
     def recovery_point(self) -> int:
-        """Everything below it is on the device."""
+        """Everything below this offset is on the device."""
         return self._flusher.recovery_point
 
     @property
@@ -203,7 +203,7 @@ class Log:
 
     @property
     def ready_rules(self) -> ReadyRules:
-        """They make sets that `append_as_leader` need not check."""
+        """The rules that make ready sets, which `append_as_leader` need not check again."""
         return self._appender.ready_rules
 
     def append_all_as_leader(self, sets: Sequence[Any], *, leader_epoch: int) -> tuple[int, int]:
@@ -247,9 +247,9 @@ class Log:
             try:
                 self.flush()
             except LogMovedError:
-                pass  # moved in between: the log in the new place has this set, and was flushed
+                pass  # moved meanwhile: the log in its new place has this set on the device
             except LogClosedError:
-                # Closed in between, which flushes, unless it was closed without writing.
+                # Closed meanwhile, which also flushes, unless it was closed without writing.
                 if self.recovery_point <= given.last_offset:
                     raise
         return given

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 _LENGTH_AT = 8
 _SMALLEST_LENGTH = 14  # of a message of format 0. Kafka: LegacyRecord.RECORD_OVERHEAD_V0
-_EXPLAINED_SIZE = 1 << 16  # read of bytes that are not a batch, to say why
+_EXPLAINED_SIZE = 1 << 16  # how much is read to explain why bytes are not a batch
 _ZEROS_SIZE = 1 << 20  # read at once to check for zeros
 
 
@@ -98,7 +98,7 @@ class LogEnd:
         return self.why not in (EndReason.END_OF_FILE, EndReason.ZEROS)
 
     def without_hidden(self) -> LogEnd:
-        """This end for a caller that knows that the bytes after it belong to a writer at work."""
+        """The same end, for a caller that knows that a writer is just writing the bytes after it."""
         return replace(self, why=EndReason.END_OF_FILE, hidden_size=0, reason="")
 
     def __str__(self) -> str:
@@ -177,7 +177,7 @@ def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadat
 
 
 def clean_end(active: SegmentReader) -> int:
-    """The next offset of a log that will be written to; its newest indexes must match it.
+    """The next offset of a log that will be written to; the indexes of its last segment must match it.
 
     The last batch must end where the file does, or it is a NeedsRecoveryError. Kafka trusts the
     clean-shutdown file and appends after such bytes; no reader would ever get past them.
@@ -295,7 +295,7 @@ def _last_valid(active: SegmentReader, start: int) -> tuple[int, int] | None:
 
 
 def _is_plausible(segment: SegmentReader, headers: BatchTable) -> NDArray[np.bool_]:
-    """Which batches have offsets that their segment can have.
+    """For each batch, whether its segment can have its offsets.
 
     No checksum covers offsets. If bytes are lost or inserted, the index points into the middle of batches,
     and the bytes that are read there as a header may have any offsets.

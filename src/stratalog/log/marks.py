@@ -19,8 +19,8 @@ from stratalog.segment.segment import LogSegment
 class LogMarks:
     """How far a log reaches, and up to where its records count.
 
-    start <= last stable <= high watermark <= end, with one exception: if the log starts inside a batch, the
-    batch begins below the start, and so does a mark that is placed in that batch, as in Kafka.
+    start <= last stable <= high watermark <= end, with one exception: if the log starts inside a batch, a
+    mark in that batch is moved to the first offset of the batch, as in Kafka, which is below the start.
 
     The high watermark and the first unstable offset are published together: a read_committed reader that saw
     a new high watermark with an old first unstable offset would read records of an open transaction. With
@@ -103,7 +103,7 @@ class LogMarks:
             self.set_high_watermark(end)
 
     def forget_cuts(self, seen: Cuts) -> None:
-        """Called when a copy has followed these truncations; if there was another one since, all are kept."""
+        """Called when a copy has made the same truncations; if there was another one since, all are kept."""
         if self.cuts == seen:
             self.cuts = Cuts(seen.cuts_count)
 

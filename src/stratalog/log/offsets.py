@@ -33,8 +33,8 @@ class OffsetSnapshot(NamedTuple):
 class Cuts(NamedTuple):
     """The truncations of a log: how many so far, and the lowest end since a copy last followed them.
 
-    A copy that reaches further than `lowest_end` may have records that the log, though it is longer again,
-    has removed. It is 0 after the log was emptied, and INT64_MAX if there is nothing to follow.
+    A copy that ends after `lowest_end` may have records that the log has removed, even if the log is longer
+    again. `lowest_end` is 0 after the log was emptied, and INT64_MAX if there is nothing to follow.
     """
 
     cuts_count: int = 0

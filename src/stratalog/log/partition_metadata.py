@@ -4,8 +4,8 @@ version: 0
 topic_id: CVmmc5E3Svq-PtfZ062cfg      no newline after it
 
 The id is 16 bytes in base64 for URLs, 22 characters without padding. A topic that is deleted and created
-again has the same name and another id, so a directory left over from the first is not mistaken for the
-second's. Kafka: PartitionMetadataFile, Uuid.
+again has the same name and another id, so a directory that is left over from the first topic is not mistaken
+for one of the second. Kafka: PartitionMetadataFile, Uuid.
 """
 
 from __future__ import annotations

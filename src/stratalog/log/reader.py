@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class LogReader:
-    """Reads from the segments of one moment, which stay readable for file.delete.delay.ms.
+    """Reads from the segments as they are at one moment; they stay readable for file.delete.delay.ms.
 
     A read that was delayed for longer starts again with the present segments. It takes no lock, except to
     find the place of a high watermark that was not looked up yet.
@@ -38,7 +38,7 @@ class LogReader:
         def look(segments: SegmentReaders) -> FetchedData | None:
             end, start = marks.end, marks.log_start_offset
             if start_offset < start:
-                raise out_of_range(start_offset, start, end.offset)  # before any mark is moved
+                raise out_of_range(start_offset, start, end.offset)  # before the high watermark is looked up
             if isolation is Isolation.LOG_END:
                 limit = end
             else:

@@ -21,7 +21,7 @@ from stratalog.segment.segment_reader import SegmentReader
 
 
 class Isolation(Enum):
-    """How far a read may go. Kafka: FetchIsolation"""
+    """Up to which mark a read may go. Kafka: FetchIsolation"""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -103,7 +103,7 @@ def check_passed_over(segments: SegmentReaders, offset: int, stop_base: int) -> 
         if segment.base_offset >= stop_base:
             return
         broken_at = _broken_at(segment, offset)
-        # A truncation and an append meanwhile may mix old and new bytes, but hardly twice.
+        # A truncation and an append meanwhile may have mixed old and new bytes. So look a second time.
         if broken_at is not None and _broken_at(segment, offset) == broken_at:
             raise CorruptRecordError(
                 f"the last {segment.size - broken_at} bytes of the segment do not begin with a whole batch. "

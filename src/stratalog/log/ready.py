@@ -32,7 +32,7 @@ _UINT32_MASK = 0xFFFF_FFFF
 
 
 class ReadySet:
-    """A set of one batch, in memory that belongs to nobody else. It counts from 0 until it is stamped."""
+    """A set of one batch, in memory of its own. Its offsets count from 0 until it is stamped."""
 
     __slots__ = ("data", "first_offset", "last_offset", "max_timestamp", "size")
 
@@ -45,7 +45,7 @@ class ReadySet:
 
     @property
     def first_known_offset(self) -> int:
-        """The first offset, which an AppendInfo may not know."""
+        """The first offset. Named as in AppendInfo, which may not know its first offset."""
         return self.first_offset
 
     def stamp(self, first_offset: int, leader_epoch: int) -> None:
@@ -56,7 +56,7 @@ class ReadySet:
 
 
 class ReadyRules:
-    """What a topic requires of such sets. It is made once for each configuration, not for each append."""
+    """What a topic requires of ready sets. Created once for each configuration, not for each append."""
 
     __slots__ = ("_after_max", "_before_max", "_is_possible", "_max_size", "_needs_key", "_numbers")
 

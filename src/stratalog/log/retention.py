@@ -133,9 +133,10 @@ def _has_timestamp(segment: SegmentReader) -> bool:
 def decide(
     segments: Sequence[SegmentFacts], marks: Marks, config: LogConfig, now: int
 ) -> tuple[Decision, ...]:
-    """The decision for each segment, if old ones are deleted now."""
+    """The decision for each segment, if retention runs now."""
     ends = [segment.base_offset for segment in segments[1:]] + [marks.log_end_offset]
-    # Whatever the rules say, segments stay from the high watermark or an empty active segment on.
+    # Whatever the rules say, segments that end above the high watermark stay, and so does an empty active
+    # one.
     free_count = sum(end <= marks.high_watermark for end in ends)
     if segments and segments[-1].size == 0:
         free_count = min(free_count, len(segments) - 1)
@@ -165,7 +166,7 @@ def _count(
     config: LogConfig,
     now: int,
 ) -> int:
-    """How many segments this rule deletes of those that the rules before it have left."""
+    """How many segments this rule deletes, of those that the earlier rules have kept."""
     count = 0
     if rule is Rule.LOG_START:
         while count < len(segments) - 1 and ends[count] <= marks.log_start_offset:

@@ -42,9 +42,9 @@ class Roller:
             if base_offset != previous.base_offset or previous.size:
                 raise UsageError(f"{self._topic_partition}: segment {base_offset} has records in it.")
             if self._marks.follows_end and not previous.is_index_full:
-                # Nothing to do. Kafka creates the segment again; a power cut in between loses the name, and
-                # with it the log's end. Replicas know the end, but the only copy of a log would use the same
-                # offsets again.
+                # The active segment is empty: there is nothing to do. Kafka creates it again. A power cut in
+                # between would lose its name, and with it the log's end. Replicas know the end, but the only
+                # copy of a log would use the same offsets again.
                 return previous
         elif base_offset < previous.base_offset:
             raise UsageError(
@@ -60,7 +60,7 @@ class Roller:
 
     def _begin_segment(self, base_offset: int, previous: LogSegment) -> LogSegment:
         segment = self._segments.active
-        if segment is previous:  # otherwise it was interrupted after the new one was created
+        if segment is previous:  # otherwise Ctrl-C came after the new one was created
             if base_offset == previous.base_offset:
                 # An empty segment whose indexes count as full has to be created again.
                 if not previous.suffix:

@@ -1,7 +1,7 @@
 """Work that a log leaves for later: flushing after a roll, deleting files after their delay.
 
-A log is given a scheduler like a clock. `BackgroundScheduler` is the real one, a single thread that starts
-with its first task. Tests use one that runs when told to, and so never sleep.
+A log is given a scheduler, as it is given a clock. `BackgroundScheduler` is the real one, a single thread
+that starts with its first task. Tests use one that runs its tasks when the test says so, and so never sleep.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class BackgroundScheduler:
     def abandon(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """End the thread after its current task; no other task is run, and nobody waits.
 
-        An interpreter that ends has stopped the thread where it was, perhaps with the lock: then nothing is
-        left to do. `sys` itself may be gone by then, so its function is kept here.
+        An interpreter that ends has stopped the thread wherever it was, and the thread may still hold the
+        lock: then this returns at once. `sys` itself may be gone by then, so its function is kept here.
         """
         if is_finalizing():
             return

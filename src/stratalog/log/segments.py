@@ -20,7 +20,8 @@ S = TypeVar("S", bound=LogSegment | SegmentReader)
 class _Made(Sequence[S]):
     """Segments that are made when they are first used: a log may have thousands, and most are not read.
 
-    Threads may make the same one at the same time; the first one counts, and the other has not opened a file.
+    If two threads make the same segment at the same time, the first object is used; the other has opened no
+    file.
     """
 
     __slots__ = ("_count", "_found", "_make")
@@ -110,9 +111,9 @@ class LogSegments(Generic[S]):
 
     @property
     def readers(self: LogSegments[LogSegment]) -> SegmentReaders:
-        """The readers of the segments; they follow every change. First called when the log is opened."""
+        """The readers of the segments; they follow every change. First used when the log is opened."""
         if self._readers is None:
-            # Calling the alias would take longer than all the rest, and logs are opened by the thousand.
+            # `SegmentReaders()` would take longer than all the rest, and logs are opened by the thousand.
             self._readers = readers = LogSegments.__new__(LogSegments)
             readers._readers = None
             self._follow(readers)

@@ -71,7 +71,7 @@ def search_time(segments: SegmentReaders, timestamp: int, log_start_offset: int)
 
     `find_offset` ends with the first segment that reaches the time. That may be an empty segment with a late
     file time, or one whose matching records are all below the log's start: Kafka then answers that there is
-    none. It also passes over damage.
+    none. It also passes over damage without an error.
     """
     hidden: Hidden | None = None
     for segment in segments.reaching(timestamp):
@@ -97,7 +97,7 @@ def first_not_before(
     """The record of `search_time`; damage that may hide another is a CorruptRecordError."""
     found = search_time(segments, timestamp, log_start_offset)
     if found.hidden is not None:
-        # A truncation and an append meanwhile may mix old and new bytes, but hardly twice.
+        # A truncation and an append meanwhile may have mixed old and new bytes. So look a second time.
         again = search_time(segments, timestamp, log_start_offset)
         if again.hidden is not None and again.hidden.error.position == found.hidden.error.position:
             raise again.hidden.error

@@ -122,7 +122,7 @@ def validate_and_assign_offsets(
 
 
 def target_codec(config: LogConfig, source: Codec) -> Codec:
-    """The codec that a topic stores batches of a source codec with."""
+    """The codec with which a topic stores batches that arrive with this codec."""
     return _CODECS.get(config.compression_type, source)
 
 
@@ -209,8 +209,9 @@ def _check_to_rebuild(info: AppendInfo, rules: kernels.RecordRules) -> tuple[dec
 def _check_legacy(info: AppendInfo, rules: kernels.RecordRules) -> tuple[decoding.RecordTable, Bytes]:
     """Check the records of a set of an old format; returns them, and the data they are in.
 
-    A set has any number of plain messages, each of them a batch, or a single compressed message. If messages
-    of another magic follow, those before them are checked first, because Kafka goes from batch to batch.
+    Such a set has a single compressed message, or any number of plain messages, each of which is a batch. If
+    messages of another magic follow, those before them are checked first, because Kafka goes from batch to
+    batch.
     """
     magic = info.batches["magic"]
     others = np.flatnonzero(magic != magic[0])

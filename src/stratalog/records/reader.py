@@ -117,8 +117,7 @@ def read_batches(
     check_crc: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> Iterator[RecordBatch]:
-    """The batches of buffer[start:end]; a corrupt one raises CorruptRecordError, a torn tail ends the
-    read."""
+    """The batches of buffer[start:end], up to a torn tail; a corrupt batch raises CorruptRecordError."""
     data = byte_array(buffer)
     end = data.size if end is None else end
     table = new_table(64)

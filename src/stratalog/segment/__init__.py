@@ -1,6 +1,6 @@
-"""One base offset: a .log file and its .index, .timeindex and .txnindex; and the scan of one segment.
+"""One segment: a .log file with its .index, .timeindex and .txnindex, all named by one base offset; its scan.
 
-fetched          where an offset or a fetch is in a segment's log
+fetched          the position of an offset, and of the bytes of a fetch, in a segment's log
 headers          the batches of a .log, in order, or a search for one
 identities       distinguishes files from later files with the same names
 index_cache      which indexes are in memory
@@ -8,7 +8,7 @@ index_file       what the indexes share
 indexing         adds the entries of a set to the indexes
 offset_index     .index
 producers        producers and transactions, as a scan collects them
-proven_search    the same as `search`, and damage that may hide an earlier record
+proven_search    as `search`, but also reports damage that may hide an earlier record
 resuming         where a segment continues after a batch that cannot be read
 sanity           whether the indexes match their log
 scan             `scan_segment`: everything about a segment, from one reading

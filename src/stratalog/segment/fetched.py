@@ -17,8 +17,8 @@ class OffsetPosition(NamedTuple):
 class FetchedRange(NamedTuple):
     """The result of a read: bytes [position, position + size) of the file, which start with a batch.
 
-    `base_offset` is the first batch's. The range may end inside a batch; `first_entry_incomplete` says that
-    it ends inside the first one.
+    `base_offset` is that of the first batch. The range may end inside a batch; if it ends inside the first
+    one, `first_entry_incomplete` is set.
     """
 
     base_offset: int

@@ -1,6 +1,6 @@
 """Reads the batches of a .log file, whole and in order, or only their headers to find one batch.
 
-Both read the file only through a function that fills a buffer from a position.
+Both read the file only through a function that the caller gives (`Fill`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ReadInto = Callable[[Bytes, int], int]
 CHUNK_SIZE = 1 << 20  # of a stream: fits into the CPU's second-level cache
 # Sizes of the reads of a search: index entries are index.interval.bytes apart, by default 4096.
 _SMALLEST_READ, _FIRST_READ, _LARGEST_READ = 8 << 10, 64 << 10, 256 << 10
-_MANY_HEADERS = 4  # in one read: batches are small, so the next read may be larger
+_MANY_HEADERS = 4  # if one read has so many, batches are small, and the next read may be larger
 
 
 class _Workspace(threading.local):
@@ -74,8 +74,8 @@ def walk_file(
 ) -> Iterator[Part]:
     """Walk bytes [start, end) of a file piece by piece; a part is valid until the next one is requested.
 
-    Memory is one chunk, or one batch if that is larger. Only the last part stops for another reason than the
-    end of its piece. A larger `chunk_size` and `table` make fewer parts.
+    Memory is one chunk, or one batch if that is larger. All parts except the last end because their piece of
+    the file ends. A larger `chunk_size` and `table` make fewer parts.
     """
     table = new_table() if table is None else table
     chunk = buffer = aligned_buffer(min(chunk_size or CHUNK_SIZE, max(end - start, 1)))
@@ -133,8 +133,8 @@ def find_batch(
     """Search the batches of [start, end) for one (kinds in `kernels.index`); None if there is none.
 
     Its positions are positions in the file. A search for the largest timestamp returns only the timestamp and
-    the last offset. `reach` is the byte of another header, known from the index, that is read together with
-    the first.
+    the last offset. `reach` is the position of a later header, known from the index; it is read together with
+    the first header.
     """
     if target > INT64_MAX:  # past the largest offset, which only a damaged log has
         return None
@@ -145,7 +145,7 @@ def find_batch(
     position, base = start, 0
     read_size = max(_SMALLEST_READ, min(reach, end) + RECORD_BATCH_OVERHEAD - start)
     if read_size > _FIRST_READ:
-        read_size = _SMALLEST_READ  # one header and then another read costs less
+        read_size = _SMALLEST_READ  # then a read of one header and a second read cost less
     while True:
         wanted = min(read_size, end - position)
         filled = read_into(buffer[:wanted], position) if wanted > 0 else 0

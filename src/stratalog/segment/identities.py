@@ -8,7 +8,7 @@ from stratalog.files.disk import ExpectedFile
 
 
 class Identities(NamedTuple):
-    """The identities of a segment's files, which later files of the same names do not have; None if unknown.
+    """The identities of a segment's files; later files with the same names have others. None if unknown.
 
     Needed if another process renames the files. The segment itself notices renames by this process.
     """

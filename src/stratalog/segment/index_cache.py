@@ -3,7 +3,7 @@
 A lookup only flags its index as used, without a lock. When room is needed, each index gets a second chance: a
 flagged one loses its flag and is queued again, an unflagged one must forget its entries.
 
-The cache keeps no index alive: the index of a log that was never closed is collected with it.
+The cache keeps no index alive: if a log that was never closed is garbage-collected, so are its indexes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 from stratalog.files.processes import tell_in_child
 
 DEFAULT_MAX_BYTES = 128 << 20
-_OVERHEAD = 1024  # of an index with few entries: the arrays themselves, their views, its place here
+_OVERHEAD = 1024  # the memory of an index besides its entries: array objects, views, its place here
 
 
 class Forgetful(Protocol):
@@ -51,7 +51,7 @@ class IndexCache:
                 known = weakref.ref(index, lambda gone: collected.append((key, gone))), 0
             self.used_bytes += size - known[1]
             self._held[key] = known[0], size
-            chances = len(self._held)  # once around: other threads may use their indexes meanwhile
+            chances = len(self._held)  # each index once: other threads may use their indexes meanwhile
             while self.used_bytes > self._max_bytes and len(self._held) > 1:
                 number = next(iter(self._held))
                 held = self._held.pop(number)

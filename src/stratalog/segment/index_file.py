@@ -62,7 +62,7 @@ class IndexFile:
     ENTRY: ClassVar[np.dtype[np.void]]
     PACKED: ClassVar[struct.Struct]
     IS_PREALLOCATED: ClassVar[bool] = True
-    RESERVED: ClassVar[int] = 0  # entries at the end of the file that the index rule leaves free
+    RESERVED: ClassVar[int] = 0  # slots at the end of the file that the index rule leaves free
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class IndexFile:
         return entries
 
     def to_bytes(self) -> bytes:
-        """All entries as the file has them, without zeros after them."""
+        """All entries as they are in the file, without the zeros after them."""
         entries = self.entries()
         raw = np.empty(entries.count, self.ENTRY)
         for name, column in zip(self.ENTRY.names or (), entries.columns, strict=True):
@@ -300,7 +300,7 @@ class IndexFile:
                 return
             entries = self._entries
             if self._exists:
-                # Truncated twice, so that the bytes cut off are zeros when the file has its full size again.
+                # Cut and then extended to its full size again, so that the bytes after the entries are zeros.
                 changing(self._disk).truncate(self.path, count * self.entry_size)
                 if self.IS_PREALLOCATED:
                     changing(self._disk).truncate(self.path, self._length)
@@ -353,7 +353,7 @@ class IndexFile:
             self._count = count
 
     def _count_entries(self) -> int:
-        """The number of used slots: entries come first, then zeros, so bisection finds the border."""
+        """The number of used slots. Zeros come after all entries, so bisection finds where they begin."""
         return self._first_zero_slot(0)
 
     def _first_zero_slot(self, start: int) -> int:

@@ -16,7 +16,7 @@ from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import NO_TIMESTAMP, TimeIndex
 
-_PROGRESS = struct.Struct("=6q")  # the row of PROGRESS; reading and writing it takes a tenth of NumPy's time
+_PROGRESS = struct.Struct("=6q")  # packs the row of PROGRESS in a tenth of NumPy's time
 assert _PROGRESS.size == kernel.PROGRESS.itemsize
 
 
@@ -98,7 +98,7 @@ class SegmentIndexer:
         return since_entry, timestamp, offsets.base_offset + offset, problem
 
     def look_up(self) -> LastEntries:
-        """The last entries of both indexes, whose files exist from now on.
+        """The last entries of both indexes; creates their files if they are missing.
 
         Like `prepare`, called before bytes are written.
         """
@@ -115,7 +115,7 @@ class SegmentIndexer:
     def index_one(
         self, last_offset: int, position: int, largest: tuple[int, int], last: LastEntries
     ) -> IndexingError | None:
-        """Write the entries of one batch for which they are due; returns the reason if there can be none.
+        """Write the entries of one batch, which are due; returns the reason if the indexes cannot have them.
 
         `largest` is the largest timestamp of the segment with this batch, and its offset; `last` is what
         `look_up` found.

@@ -1,4 +1,4 @@
-"""The offset index: from an offset to the byte at which a batch not far before it starts.
+"""The offset index: for an offset, it gives the position of a batch at or not far before that offset.
 
 at  size  field
  0     4  offset      relative to the segment's base: the last offset of a batch
@@ -59,7 +59,8 @@ class OffsetIndex(IndexFile):
         """As `lookup`: the position where the search for an offset starts, and that of the entry `ahead`
         entries later.
 
-        The second is 2^31 - 1 if there are not as many entries. The batch is most likely between the two.
+        The second is 2^31 - 1 if there are fewer entries. The batch of the offset is most likely between the
+        two.
         """
         entries = self.entries()
         offsets, positions = entries.views
@@ -74,8 +75,9 @@ class OffsetIndex(IndexFile):
         offsets, positions = entries.views
         slot = bisect_left(positions, position, 0, entries.count)
         if slot == 0 and entries.count and positions[0] == position:
-            # Kafka's bisection never compares slot 0 for equality. The next entry is correct too, and with it
-            # a read_committed fetch lists the same aborted transactions as a broker's.
+            # Kafka's bisection never finds an equal entry in slot 0, and takes the next entry. That is
+            # correct too, and with it a read_committed fetch lists the same aborted transactions as a
+            # broker's.
             slot = 1
         if slot == entries.count:
             return None
@@ -113,7 +115,8 @@ class OffsetIndex(IndexFile):
     def sanity_check(self, log_size: int) -> None:
         """CorruptIndexError if this cannot be the index of a log of `log_size` bytes.
 
-        Kafka's check compares the last entry with the base offset: zeros pass it, and nothing ever fails it.
+        Kafka's check only compares the last entry with the base offset: zeros pass it, and so does every
+        index.
         """
         self.check_length()
         entries = self.entries()

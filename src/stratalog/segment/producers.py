@@ -41,7 +41,7 @@ class ScannedProducer(NamedTuple):
     `batches` are at most the last five, all of the last epoch. If the producer's epoch before the segment was
     `first_epoch` and `epoch_changed` is not set, they are added to the batches known before the segment;
     otherwise they replace those batches. `coordinator_epoch` is -1 without a marker. `txn_first_offset` is
-    the start of the transaction that is open at the segment's end, as far as this segment knows it. Without
+    the start, as far as this segment shows it, of the transaction that is open at its end. Without
     `ended_txn`, a transaction that was open before the segment is still open.
     """
 
@@ -80,7 +80,7 @@ class TxnEvent(NamedTuple):
 
 
 class ProducerScan:
-    """Collects producers, transaction events and leader epochs; its memory grows only with their number."""
+    """Collects producers, transaction events and leader epochs; only their number determines the memory."""
 
     def __init__(self) -> None:
         self._counts = np.array([0, 0, 0, -1], np.int64)
@@ -136,7 +136,7 @@ class ProducerScan:
         return tuple(self._done_events)
 
     def emptied_markers(self) -> tuple[int, ...]:
-        """The producers of markers that compaction has emptied. Kafka then knows the id, but no epoch."""
+        """The producers of markers that compaction has emptied: Kafka learns their ids, but no epochs."""
         return tuple(self._emptied)
 
     def epoch_starts(self) -> tuple[tuple[int, int], ...]:

@@ -3,8 +3,8 @@
 `SegmentReader.find_offset_by_timestamp` follows the lengths of batches, as Kafka does: a damaged length looks
 like the end of the segment, and a damaged time or offset leads to another record. Here the batches from the
 index entry up to the record must have correct checksums and ascending offsets. If they do not, the search
-begins again and goes on past the damage, like a reader that skips damage. The time index is trusted: all
-records before the entry that it names are earlier, so damage there hides nothing.
+begins again and continues after the damage, as a reader that skips damage does. The time index is trusted:
+all records before the entry that it names are earlier, so damage there hides nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_STEPS = 8
 
 
 class Hidden(NamedTuple):
-    """Damage that may hide records from `first_offset` on, whose times nobody knows."""
+    """Damage that may hide records from `first_offset` on; their times are unknown."""
 
     first_offset: int
     error: CorruptRecordError
@@ -60,7 +60,7 @@ def search_proven(segment: SegmentReader, timestamp: int, start_offset: int, end
         if _is_proven(segment, entry, found, end_offset):
             return TimeSearch(found)
     except CorruptRecordError:
-        pass  # found again below
+        pass  # the search below finds this damage again
     return _search_past_damage(segment, entry, timestamp, start_offset, end_offset)
 
 
@@ -99,7 +99,7 @@ def _search_past_damage(
     floor = max(entry.offset if entry.position else segment.base_offset, start_offset)
     last_offset = segment.base_offset - 1
     hidden: Hidden | None = None
-    met: Hidden | None = None  # damage with no batch after it yet
+    met: Hidden | None = None  # damage after which no batch was found yet
     for each in _batches_past_damage(segment, _sure_start(segment, floor), end_offset):
         if isinstance(each, CorruptRecordError):
             met = met or Hidden(max(last_offset + 1, start_offset), each)

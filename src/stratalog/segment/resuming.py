@@ -41,10 +41,10 @@ def end_of_batch(data: NDArray[np.uint8], at: int) -> int | None:
 def indexed_batch(segment: SegmentReader, entry: OffsetEntry) -> BatchRow | None:
     """The batch that an index entry points to; None if the entry cannot belong to that batch.
 
-    Since 3.9.1 and 4.0.1 an entry is for one batch, and has the last offset of that batch. Before, an entry
-    was for all batches of an append, and a follower or the cleaner appends many at once. Such an entry points
-    to the first of them, and has the last offset of them all, or before 2.0 the first offset. That offset
-    proves less, so the checksum must be correct as well.
+    Since 3.9.1 and 4.0.1 an entry is for one batch, and has the last offset of that batch. In older releases
+    an entry was for all batches of an append, and a follower or the cleaner appends many at once. Such an
+    entry points to the first of these batches, and has the last offset of the last batch (before 2.0, the
+    first offset). Such an offset proves less, so the checksum of the batch must be correct as well.
     """
     batch = batch_at(segment.read_into, entry.position, segment.size, segment.log_path)
     if batch is None or batch.last_offset == entry.offset:

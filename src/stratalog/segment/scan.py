@@ -31,16 +31,16 @@ from stratalog.segment.time_index import NO_TIMESTAMP
 from stratalog.segment.time_index import to_entries as to_time_entries
 
 DEFAULT_INDEX_INTERVAL = 4096
-# The size of a chunk. It is larger than the CPU's second-level cache, but after each chunk two readers
-# compete for the interpreter: with 1 MiB they scanned 5.9 GB/s of 280-byte batches, with 4 MiB 6.9, with 8
-# MiB 7.3.
+# The size of a chunk. It is larger than the CPU's second-level cache, because after each chunk readers
+# compete for the interpreter: two readers scanned 5.9 GB/s of 280-byte batches with 1 MiB, 6.9 with 4 MiB and
+# 7.3 with 8 MiB.
 SCAN_SIZE = 8 << 20
-_ENTRIES = 4096  # of each index, before they are copied; at least as many as rows of the table
+_ENTRIES = 4096  # room for new entries of each index; at least as many as the table has rows
 _BAD_MARKER = -1
 
 
 class ScanStop(Enum):
-    """Why a scan ended where it did. All but END mean that the bytes after it are not trusted."""
+    """Why a scan ended. For all values except END, the bytes after that place are not trusted."""
 
     END = "every byte belongs to a good batch"
     TORN_TAIL = "the last batch is cut off"
@@ -57,7 +57,7 @@ class ScanStop(Enum):
 class SegmentScan:
     """The content of a segment, up to the first error in it.
 
-    `offset_index` and `time_index` are the bytes of the .index and .timeindex that it has when closed.
+    `offset_index` and `time_index` are the bytes that the .index and .timeindex of the closed segment have.
     `reason` says in a sentence, with numbers, why the scan stopped; it is empty at the end of the file. The
     batch of a bad marker is included in `valid_size`, because Kafka keeps it and cuts after it. For a piece
     that starts inside its file, `valid_size` and the positions in the index count from `start_position`.

@@ -64,7 +64,7 @@ def find_record(
     timestamp: int,
     start_offset: int,
 ) -> TimestampAndOffset | None:
-    """The first record from byte `start` on, and not below start_offset, that is not before the timestamp.
+    """The first record with this timestamp or a later one, from byte `start` and from start_offset on.
 
     The record is most likely before byte `reach`: the file is read up to there at once, and searched by one
     kernel. If the kernel does not find it, the search goes on batch by batch.
@@ -72,7 +72,7 @@ def find_record(
     window, view = _window.buffers
     size = max(reach - start, _SMALLEST_WINDOW)
     if size > _LARGEST_WINDOW:
-        size = _SMALLEST_WINDOW  # large batches: only the wanted one is worth reading
+        size = _SMALLEST_WINDOW  # batches are large: read only the wanted one
     filled = read_into(view[:size], start)
     is_found, at, found_timestamp, offset, epoch = lookup.find_record(window, filled, timestamp, start_offset)
     if is_found:

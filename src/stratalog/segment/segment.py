@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The segments that wait for their deletion, by disk and the name that their log has until then.
+# The segments that wait for their deletion, by their disk and the .deleted name of their log.
 _going: weakref.WeakValueDictionary[str, LogSegment] = weakref.WeakValueDictionary()
 
 
@@ -54,8 +54,9 @@ def waiting_in(disk: Disk, directory: str) -> list[LogSegment]:
 class LogSegment:
     """A .log file with its .index, .timeindex and .txnindex; `reader` reads them.
 
-    It knows how far they are written and synced: `names_count` is the number of files it has created,
-    `names_synced_count` how many of them were in the directory at its last sync, as the owner reports it.
+    It knows how far they are written and synced: `names_count` is the number of files it has created, and
+    `names_synced_count` is how many of them the last sync of the directory included. The owner of the segment
+    sets it.
     """
 
     __slots__ = (
@@ -174,10 +175,11 @@ class LogSegment:
     # Write
 
     def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
-        """Write a set of batches; `batches` are its rows as a walk finds them, the last with largest_offset.
+        """Write a set of batches; `batches` are its rows as a walk finds them, and largest_offset is the last
+        offset.
 
         As in Kafka, a full index or offsets that go backwards are noticed only after the bytes are in the
-        file: so the caller checks `is_index_full` first.
+        file. So the caller must check `is_index_full` first.
         """
         if not len(batches):
             return
@@ -231,7 +233,7 @@ class LogSegment:
         try:
             self._disk.write_at(self.reader.log_path, data, position)
         except DiskError:
-            self._is_padded = True  # with a part of the set; the next append writes over it
+            self._is_padded = True  # a part of the set may be there; the next append overwrites it
             raise
         finally:
             self._changes_count += 1
@@ -424,7 +426,7 @@ class LogSegment:
             _going[self._disk.namespace + self.log_path] = self
 
     def _is_lost(self, kind: FileKind, target: str) -> bool:
-        """Whether the log has neither name; an interrupted attempt may have renamed it already."""
+        """Whether the .log has no new name either: an interrupted attempt may already have renamed it."""
         return kind is FileKind.LOG and not self._disk.exists(target)
 
     def _stop_waiting(self) -> None:

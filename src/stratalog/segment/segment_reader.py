@@ -1,14 +1,15 @@
 """Reads from a segment: bytes, ranges for a fetch, batches, offsets by time.
 
-A reader holds no descriptor and, until its first use, no index: a directory listing is enough to create one.
+A reader holds no descriptor and, until its first use, no index, so a directory listing is enough to create
+one.
 
 So each read opens the log by its name, which may belong to another file by then: the cleaner has replaced
 this segment, or a truncated log goes on at the same offset. The thread that renames the files holds the
 segment's lock, and changes the name in the reader before another file can get the old name. So a read
-compares the name again when it is done. If the name has changed, the bytes may be another file's, and are
-read again under the lock. Indexes are only read under the lock. Files that were deleted permanently are gone,
-even if other files have their names: reading from them is a DiskError with ENOENT, and a log then looks at
-its segments again.
+compares the name again when it is done. If the name has changed, the bytes may come from another file, and
+are read again under the lock. Indexes are only read under the lock. After the files were deleted permanently,
+a read is a DiskError with ENOENT, even if other files have their names by then; a log then looks for the
+offset in its segments again.
 
 Kafka: LogSegment.read, FileRecords
 """
@@ -92,7 +93,8 @@ class SegmentReader:
         has: tuple[bool | None, bool | None, bool | None] = (None, None, None),
         identities: Identities | None = None,
     ) -> None:
-        """A reader of existing files. Facts from a listing save asking the disk again.
+        """A reader of existing files. Facts that are known from a listing need not be read from the disk
+        again.
 
         `has` says whether there is an offset index, a time index and a transaction index; None: not known.
         With `identities`, reading from another file that has one of the names now is a DiskError with ENOENT.
@@ -122,7 +124,7 @@ class SegmentReader:
     def log_path(self) -> str:
         path = self._log_path
         if path is None:
-            with self.lock:  # otherwise a rename meanwhile could be overwritten by the old name
+            with self.lock:  # otherwise the old name could overwrite the new one of a rename meanwhile
                 path = self._log_path
                 if path is None:
                     path = self.path_of(FileKind.LOG)
@@ -315,7 +317,7 @@ class SegmentReader:
         return self._find_record(max(entry.offset, start_offset), timestamp, start_offset)
 
     def fetch_upper_bound_offset(self, position: int, size: int) -> int | None:
-        """An offset above all records in these bytes; None if the index does not know such an offset.
+        """An offset above those of all records in these bytes; None if the index has no such offset.
 
         Kafka: LogSegment.fetchUpperBoundOffset
         """
@@ -350,7 +352,8 @@ class SegmentReader:
         return self._find_record(offset, timestamp, INT64_MIN)
 
     def find_largest_timestamp(self) -> None:
-        """Find the largest timestamp in the records: the time index may lack the newest ones, or be stale.
+        """Find the largest timestamp in the records: the time index may lack the newest records, or be
+        outdated.
 
         Its last entry is trusted if the batch that it names has that timestamp.
         """
@@ -401,8 +404,8 @@ class SegmentReader:
 
     def _find_record(self, from_offset: int, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record that is not before a time; the search starts at the index entry of an offset."""
-        # This entry points to a batch before the time. The next entry may point to the wanted batch, which
-        # ends before the entry after that.
+        # This entry points to a batch before the time. The wanted batch begins at the next entry at the
+        # latest, so it ends before the entry after that.
         start, reach = self.offset_index.span(from_offset, ahead=2)
         return find_record(
             self.read_into,
@@ -422,7 +425,7 @@ class SegmentReader:
         return next(iter(next(read_batches(byte_array(data), check_crc=False)))).offset
 
     def _reading(self, read: Callable[..., _T], what: object, position: int) -> _T:
-        """Read the log, and again if it was renamed meanwhile: a deleted file is renamed first."""
+        """Read the log; repeat it if the log was renamed meanwhile, as every file is before its deletion."""
         path = self.log_path
         identity = () if self._identities.log is None else (self._identities.log,)
         try:

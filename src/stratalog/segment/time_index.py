@@ -1,4 +1,4 @@
-"""The time index: from a timestamp to an offset; no record before that offset is later than the timestamp.
+"""The time index: for a timestamp, it gives an offset before which no record is later than the timestamp.
 
 at  size  field
  0     8  timestamp   the largest one seen so far, in milliseconds
@@ -97,8 +97,8 @@ class TimeIndex(IndexFile):
     def sanity_check(self, last_offset: int) -> None:
         """CorruptIndexError if this cannot be the time index of a log that ends with `last_offset`.
 
-        Kafka's check calls every preallocated index corrupt, because the zeros in its last slot are an
-        earlier timestamp than that of the first entry.
+        Kafka's check considers every preallocated index corrupt: it takes the zeros in the last slot for a
+        timestamp, which is before that of the first entry.
         """
         self.check_length()
         entries = self.entries()
@@ -117,7 +117,7 @@ class TimeIndex(IndexFile):
             )
 
     def _count_entries(self) -> int:
-        """Slot 0 may be an entry of zeros (timestamp 0, base offset) if it is alone or others follow."""
+        """Zeros in slot 0 are an entry (timestamp 0, base offset) if it is the only slot or one follows."""
         slots = self._length // self.entry_size
         if slots == 0 or self._is_used(0):
             return self._first_zero_slot(0)

@@ -114,8 +114,8 @@ class TransactionIndex(IndexFile):
             if last_offset is not None and aborted.last_offset <= last_offset:
                 raise InvalidOffsetError(self.path, aborted.last_offset, last_offset)
             self.create()
-            # No preallocation: the file grows with each entry, which overwrites what a torn write may have
-            # left there.
+            # No preallocation: each entry is written after the last, and overwrites what a torn write may
+            # have left there.
             self._length = (self._count + 1) * self.entry_size
             self._append(aborted.to_bytes(), (aborted.version, *aborted[:4]))
 
@@ -126,8 +126,8 @@ class TransactionIndex(IndexFile):
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTxn], bool]:
         """The aborted transactions that touch [fetch_offset, upper_bound), and whether these are all.
 
-        These are all if one of them was aborted when everything below the bound was decided; otherwise later
-        segments may have more. Kafka: TransactionIndex.collectAbortedTxns
+        They are all if one entry's last stable offset is at or above the bound: then everything below the
+        bound was decided. Otherwise later segments may have more. Kafka: TransactionIndex.collectAbortedTxns
         """
         entries = self.entries()
         _, _, first, last, stable = (column[: entries.count] for column in entries.columns)

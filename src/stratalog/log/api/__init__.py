@@ -8,7 +8,7 @@ listing           which files make up a log while another process changes it
 log_api           `LogApi`: append, read, follow, for logs of either kind
 looking           segments and end of a log that another process writes
 managed_log       `ManagedLog`: a log of a `LogManager`
-outline           a log in outline, for listings of many: names, sizes, first and last batch
+outline           a log in outline, for listings of many logs: names, sizes, first and last batch
 partition_log     `PartitionLog`: a log of `open_log`, from open to close
 replay            producers of a log that another process writes
 seen_epochs       leader epochs for a view, from the batches if their file is garbled

@@ -12,10 +12,10 @@ APPENDED = ("key", "value", "timestamp", "headers")
 
 
 def appended_columns(table: pa.Table | pa.RecordBatch, now_ms: int) -> pa.Table:
-    """The columns to append, with the present time in each row that has none, as `append` writes it.
+    """The columns to append, with the present time in each row that has no timestamp, as in `append`.
 
-    The other columns that a read gives are ignored, so that its result can be appended. UsageError for a
-    column of any other name, which would be lost, and for a name that occurs twice.
+    Other columns that a read returns, such as `offset`, are ignored, so that the result of a read can be
+    appended. Any other column would be lost, so it is a UsageError; so is a name that occurs twice.
     """
     names = table.schema.names
     unknown = sorted({name for name in names if name not in APPENDED and name not in ALL_COLUMNS})

@@ -9,7 +9,7 @@ from stratalog.errors import RecordTooLargeError
 from stratalog.log.log import Log
 from stratalog.records.build import BatchOptions, Record, build_batch
 
-_ROOM = 0.95  # of a batch to aim for: records differ in size, and each batch has a header
+_ROOM = 0.95  # aim for this part of a batch: records differ in size, and each batch has a header
 
 
 def append_in_batches(log: Log, rows: Sequence[Record], options: BatchOptions) -> tuple[int, int]:
@@ -26,11 +26,11 @@ def append_in_batches(log: Log, rows: Sequence[Record], options: BatchOptions) -
         except RecordTooLargeError:
             if len(batches) == len(rows):
                 raise
-            size //= 2  # the topic's own codec has made a batch larger than it was
+            size //= 2  # compressed with the topic's codec, a batch became larger
 
 
 def _batches(rows: Sequence[Record], options: BatchOptions, size: int) -> Iterator[bytes]:
-    """Batches of at most `size` bytes, if they have more than one record; each counts its offsets from 0."""
+    """Batches of at most `size` bytes, or of a single record; the offsets of each count from 0."""
     first = rows[0].offset
     data = build_batch([row._replace(offset=row.offset - first) for row in rows], options)
     if len(data) <= size or len(rows) == 1:

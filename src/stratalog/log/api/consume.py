@@ -36,10 +36,10 @@ from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batch
 
 _T = TypeVar("_T")
 
-FETCH_SIZE = 1 << 20  # what a consumer asks of one partition at a time, `max.partition.fetch.bytes`
+FETCH_SIZE = 1 << 20  # how much a consumer fetches from a partition at a time: `max.partition.fetch.bytes`
 IsolationName = Literal["read_uncommitted", "read_committed"]
 _ISOLATIONS = {"read_uncommitted": Isolation.HIGH_WATERMARK, "read_committed": Isolation.TXN_COMMITTED}
-# Errors of a batch whose checksum is right: its bytes are those that were written.
+# Errors that a batch with a correct checksum can have: its bytes are those that were written.
 _HAS_ITS_CHECKSUM = (
     InvalidRecordError,
     CorruptCompressionError,
@@ -102,7 +102,7 @@ class Fetch(NamedTuple):
 
 
 def isolation_of(name: IsolationName) -> Isolation:
-    """The isolation that a consumer's `isolation.level` of this name asks for."""
+    """The isolation for a consumer's `isolation.level`, given as its name."""
     try:
         return _ISOLATIONS[name]
     except (KeyError, TypeError):  # TypeError: a name that cannot be hashed, such as a list
@@ -167,9 +167,9 @@ def _decoded(
 ) -> Iterator[_T]:
     """Yields the result of `decode` for the ranges of each fetch, until `end` or the last visible record.
 
-    A log may be truncated and appended to while it is read: a fetch can then hold half of one batch and half
-    of another. So a batch with a wrong checksum is fetched again, and is an error only if its bytes are the
-    same.
+    A log may be truncated and appended to while it is read. Then a fetch may hold half of an old batch and
+    half of a new one. So a batch with a wrong checksum is fetched again, and is an error only if its bytes
+    are the same.
     """
     offset, broken = start, b""
     while offset < end:

@@ -1,7 +1,7 @@
 """Records as Python values, thousands at a time.
 
-The rows of a chunk become lists, one for each field, and one pass over these lists makes the records: only C
-code runs once for each record, except for records with headers.
+The rows of a chunk become lists, one for each field, and one pass over these lists makes the records. So no
+Python code runs for a single record, unless it has headers.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ConsumerReader(RowReader[Iterator[ConsumerRecord]]):
             _sizes(rows["value_size"]),
             headers_sizes,
         )
-        # As `ConsumerRecord._make` does, without its check of the length.
+        # The same as `ConsumerRecord._make`, without its check of the length.
         return map(tuple.__new__, repeat(ConsumerRecord), fields)
 
 

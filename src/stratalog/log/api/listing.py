@@ -1,10 +1,10 @@
 """Finds, in a directory listing, the files of a log that another process may be changing.
 
-New segments replace old ones by several renames (`cleaning/replace.py`): `.cleaned` becomes `.swap`, the old
-ones become `.deleted`, `.swap` gets its final name. A reader that looks between two renames, or after a
-broker was killed there, would find a log without its middle. So a complete `.swap` counts as the segment that
-it will become. Which `.swap` files are complete, and what they replace, is decided by the rules of a start
-(`recovery/inventory.py`).
+New segments replace old ones by several renames (`cleaning/replace.py`): the new `.cleaned` files become
+`.swap`, the old files become `.deleted`, and the `.swap` files get their final names. A reader that looks
+between two renames, or after a broker was killed there, would find a log without its middle. So a complete
+`.swap` counts as the segment that it will become. The rules that a broker follows when it starts
+(`recovery/inventory.py`) decide which `.swap` files are complete, and what they replace.
 
 A listing is not atomic: a file that is renamed meanwhile may appear in it under neither name (with a broker
 that was cleaning, this happened once in some thousand listings). So the directory is listed until two
@@ -19,7 +19,8 @@ from stratalog.files.reading import DiskReader
 
 ListedFiles = dict[SegmentFile, DirectoryEntry]
 
-# If the names in a directory go on changing after so many, a missing file is noticed when it is opened.
+# How often a directory is listed until two listings agree. If its names still change then, a missing file is
+# noticed when it is opened.
 _MOST_LISTINGS = 10
 _NOT_REPLACED = frozenset((FileState.LIVE, FileState.SWAP))
 
@@ -43,7 +44,7 @@ def whole_swaps(files: ListedFiles) -> list[int]:
     """The base offsets of logs that are about to replace others, ascending.
 
     Files are renamed to .swap from the highest base down: a .cleaned file proves that the renaming was not
-    finished, and that no original of the .swap files above it was removed yet.
+    finished, and that the originals of the .swap files above it are still there.
     """
     unfinished = [file.offset for file in files if file.state is FileState.CLEANED]
     return [

@@ -169,8 +169,8 @@ class LogApi(ABC):
 
         A row without a timestamp gets the present time. The other columns of a read, such as `offset`, are
         ignored; a column of any other name is a UsageError. The rows go into batches of 16 KiB before
-        compression, one append each. Returns the first and the last offset; records of another thread may lie
-        in between. If one append fails, the batches before it stay.
+        compression, one append each. Returns the first and the last offset; records of another thread may
+        have offsets in between. If one append fails, the batches before it stay.
         """
         import pyarrow as pa
 
@@ -194,7 +194,7 @@ class LogApi(ABC):
         return offsets[0][0], offsets[-1][1]
 
     def _append_one(self, log: Log, data: bytes | ReadySet) -> tuple[int, int]:
-        # The latest leader epoch is used again; a log that no broker wrote has one leader, in epoch 0.
+        # The latest leader epoch is used again; a log that no broker has written has epoch 0.
         info = log.append_as_leader(data, leader_epoch=log.epochs.latest_epoch or 0)
         return info.first_offset, info.last_offset
 
@@ -230,11 +230,11 @@ class LogApi(ABC):
         timeout_ms: float | None = None,
         stop: TailStop | None = None,
     ) -> Iterator[ConsumerRecord]:
-        """Records as they come: from the end of the log unless an offset or a time is given.
+        """Records as they arrive, from the end of the log on unless an offset or a time is given.
 
-        Looks for new ones every `poll_ms`. Ends when `stop` is set, or when none came for `timeout_ms`. If
-        the log is truncated below the tail's position, or its start is moved above it, this is an
-        OffsetOutOfRangeError.
+        Looks for new records every `poll_ms`. Ends when `stop` is set, or when no record came for
+        `timeout_ms`. OffsetOutOfRangeError if the log is truncated below the position of the tail, or starts
+        above it.
         """
         level = isolation_of(isolation)
         wait = Wait.of(poll_ms, timeout_ms)

@@ -1,8 +1,8 @@
 """Looks at the files of a log while another process writes it, and finds its segments and its end.
 
-A broker goes on meanwhile. It appends to a log before it indexes the batch, so an index is read before the
-size of its log. It renames files that it deletes, so a file that is gone is looked for in a new listing. It
-compacts, so a `.swap` may replace other segments (`listing.py`). When it appends to a truncated log, a new
+A broker may be running meanwhile. It appends a batch before it indexes it, so an index is read before the
+size of its log. It renames files before it deletes them, so if a file is gone, the directory is listed again.
+It compacts, so a `.swap` may replace other segments (`listing.py`). When it appends to a truncated log, a new
 batch may begin in the middle of an old one, which looks like damage (`SeenDamage`).
 """
 
@@ -37,8 +37,8 @@ ATTEMPTS = 5  # when a listed file is gone before it is opened
 class Seen:
     """The log at one moment.
 
-    `decided` is computed when a reader of committed records first asks for it; `rebuilt_epochs` when somebody
-    asks for the leader epochs and their file is garbled."""
+    `decided` is computed when a reader of committed records first needs it; `rebuilt_epochs` when the leader
+    epochs are needed and their file is garbled."""
 
     segments: SegmentReaders
     snapshots: list[int]
@@ -70,7 +70,7 @@ class Decided(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """Names and sizes that show whether a segment's files have changed; 0 without a transaction index."""
+    """Names and sizes that show whether a segment's files have changed; a missing index has size 0."""
 
     log_name: str
     log_size: int
@@ -134,7 +134,7 @@ class Looker:
         )
 
     def _segments_of(self, files: ListedFiles) -> list[SegmentReader]:
-        """A segment for each log that counts; the known object if its files have not changed."""
+        """A segment for each .log that belongs to the log; the known object if its files have not changed."""
         before, self._listed = self._listed, {}
         for base_offset in whole_swaps(files):
             log = SegmentFile(base_offset, FileKind.LOG, FileState.SWAP)
@@ -164,8 +164,8 @@ class Looker:
             ExpectedFile(entry.id, entry.size),
             *(None if file is None else ExpectedFile(file.id) for file in (index, time_index, txn_index)),
         )
-        # The size of the transaction index counts too: its entry is written after the marker, when the log no
-        # longer grows.
+        # The size of the transaction index is compared too: an entry is written after its marker, when the
+        # .log may not grow any more.
         found = _Files(entry.name, entry.size, 0 if txn_index is None else txn_index.size, identities)
         known = before.get(log.offset)
         if known is not None and known[0] == found:
@@ -191,7 +191,7 @@ class Looker:
 
 
 class SeenDamage:
-    """The damage that a reader met, and the state of the file before the reader looked again."""
+    """The damage that a reader has found, and the state of its file at that time."""
 
     def __init__(self, disk: DiskReader) -> None:
         self._disk = disk

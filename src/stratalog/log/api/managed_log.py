@@ -13,7 +13,7 @@ from stratalog.records.compression import Codec
 class ManagedLog(LogApi, Log):
     """One partition of a node. Its manager opens and closes it.
 
-    Readers end at the high watermark, which follows the end of the log only if its manager says so.
+    Readers end at the high watermark. It follows the end of the log only if the manager is set up so.
     """
 
     def __init__(

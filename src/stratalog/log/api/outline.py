@@ -1,8 +1,9 @@
 """A log in outline, for listings of many logs: its segments by name and size, its first and last batch.
 
 Only names, sizes, the newest offset index and two batch headers are read; no records, whatever the size of
-the log. A `LogView` says more, and takes several times as long. A broker may run meanwhile (`looking.py`):
-the directory is listed until two listings agree, and if a file is gone, everything is looked at again.
+the log. A `LogView` knows more about a log, and takes several times as long. A broker may run meanwhile
+(`looking.py`): the directory is listed until two listings agree, and if a file is gone by then, everything is
+read again.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _outline(
 ) -> LogOutline:
     names = _listed(disk, directory)
     if any(name.endswith(_REPLACING) for name in names):
-        # New segments are about to replace others: which of them count is decided elsewhere.
+        # New segments are about to replace others: `list_log` decides which of them belong to the log.
         segments = tuple(Looker(disk, clock, directory, config).look(given_start).segments)
     else:
         segments = _segments(disk, directory, config, names)

@@ -113,7 +113,8 @@ class PartitionLog(LogApi):
     def hidden(self) -> LogEnd | None:
         """Where a log that is opened read_only ends, if bytes follow that it does not show.
 
-        They are there for a moment while a writer appends; after a crash or damage, until recovery cuts them.
+        While a writer appends, they are there for a moment; after a crash or damage, until recovery cuts them
+        off.
         """
         self._refresh()
         if not isinstance(self._log, LogView):
@@ -129,7 +130,8 @@ class PartitionLog(LogApi):
     @property
     def last_stable_offset(self) -> int:
         """Where a read_committed reader ends: the first record of an open transaction, or the log's end."""
-        # That record's batch may begin before the log's start; then so does the log's `last_stable_offset`.
+        # The batch of that record may begin before the log's start; then the log's `last_stable_offset` does
+        # too.
         return max(self._log.last_stable_offset, self._log.log_start_offset)
 
     @property
@@ -151,7 +153,7 @@ class PartitionLog(LogApi):
         self._writable().truncate_to(offset)
 
     def delete_records(self, before_offset: int) -> int:
-        """Delete the records below an offset; returns where the log starts now. The files stay for now.
+        """Delete the records below an offset; returns where the log starts now. No file is deleted yet.
 
         -1 means the end, as in Kafka: all records are deleted.
         """

@@ -1,8 +1,8 @@
 """Producer state of a log that another process writes: from a snapshot and the batches after it.
 
-A reader that follows a log asks for the state of its transactions again and again, and most of it does not
-change. So a replay continues after the last batch that it has read, if that batch is still in its place. If
-not, the log was truncated or compacted there, and the replay is discarded.
+A reader that follows a log needs the state of its transactions again and again, and most of this state does
+not change. So a replay continues after the last batch that it has read, if that batch is still in its place.
+If not, the log was truncated or compacted there, and the replay is discarded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReplayedProducers(ProducerStateManager):
 
     @property
     def undecided(self) -> list[AbortedTransaction]:
-        """The open transactions; a reader that goes past them skips their records."""
+        """The open transactions, for a reader that reads past their first records and must skip them."""
         return [
             AbortedTransaction(txn.producer_id, txn.first_offset.offset) for txn in self._ongoing.ascending()
         ]
@@ -66,7 +66,7 @@ class Replay:
         Damage is a CorruptRecordError, even if it looks like the end of a segment: it may hide markers.
         """
         if self.next_offset >= end_offset:
-            return  # as after a clean shutdown: its snapshot has everything, even if the log is damaged since
+            return  # as after a clean shutdown: the snapshot has everything, even if the log is damaged
         for segment in segments.range(self.next_offset, end_offset):
             start = segment.translate_offset(max(self.next_offset, segment.base_offset))
             if start is None:
@@ -84,7 +84,7 @@ class Replay:
 
 
 class _LastBatch(NamedTuple):
-    """The last batch of a replay, by fields that no other batch has at its position."""
+    """The last batch of a replay, by fields in which any other batch at its position would differ."""
 
     segment_base: int
     position: int

@@ -1,4 +1,4 @@
-"""Following a log: its records as they come, for a thread or for an asyncio loop."""
+"""Follows a log: its records as they arrive, for a thread or for an asyncio loop."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class LogTail:
         log = self._log
         end = end_of(log, self._level)
         if self._position > log.log_end_offset:
-            # The log was truncated meanwhile: the next records would have offsets that were given out before.
+            # The log was truncated meanwhile: the next records would have offsets that this reader has
+            # already seen.
             raise out_of_range(self._position, log.log_start_offset, log.log_end_offset)
         for record in consume(log, self._position, end, self._level):
             self._position = record.offset + 1

@@ -4,8 +4,8 @@ It takes no lock, creates and changes nothing, and works on a read-only mount. T
 directory lists. The log ends with the last whole batch of the newest segment; a batch that is being written
 or the zeros of a preallocated file may follow. `refresh` looks again.
 
-A broker goes on meanwhile (`looking.py`). It adds an aborted transaction to the index after it has written
-the marker, so aborts are taken from the markers as well. A view has no high watermark: every record in the
+A broker may be running meanwhile (`looking.py`). It adds an aborted transaction to the index after it has
+written the marker, so a view reads the markers as well. A view has no high watermark: every record in the
 files can be read.
 """
 
@@ -41,7 +41,7 @@ from stratalog.segment.segment_reader import SegmentReader
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_MOST_REPLAYS = 2  # one from the newest snapshot, one from a snapshot that is known to be on the device
+_MOST_REPLAYS = 2  # one starts at the newest snapshot, one at a snapshot that is known to be on the device
 
 
 class LogView:
@@ -166,7 +166,7 @@ class LogView:
         """Calls `look` on the log as last seen; if files of it are gone or replaced, on the log as it is now.
 
         When a truncated log is appended to, a new batch may begin in the middle of an old one, which looks
-        like damage for a moment. Only what is found again in an unchanged file counts as damage.
+        like damage for a moment. It counts as damage only if it is found again in an unchanged file.
         """
         damage = SeenDamage(self._disk)
         for _ in range(ATTEMPTS):
@@ -228,8 +228,8 @@ class LogView:
     def end(self) -> LogEnd:
         """Where the log ends, and why; the bytes past the end are read to find out.
 
-        Batches that a writer has appended since the last look do not count as hidden. So the view looks
-        again: only bytes that are still not a batch are hidden.
+        Batches that a writer has appended since the last look are not hidden. So the view looks again, and
+        only bytes that are still not a batch count as hidden.
         """
         before: tuple[str, int] | None = None
         for _ in range(ATTEMPTS):
@@ -238,7 +238,7 @@ class LogView:
                 return found
             before = found.path, found.position
             self.look_again()
-        return found.without_hidden()  # the writer is too fast for these looks
+        return found.without_hidden()  # a writer appends each time
 
     def valid_end(self) -> LogEnd:
         """The end for a reader that does not trust bytes from a crash (`log_end.py`)."""
@@ -256,7 +256,7 @@ class LogView:
         return self._looking(lambda seen: self._decided(_ending_at(seen, end)))
 
     def producers(self) -> list[ProducerStateEntry]:
-        """What the log knows of each producer, by id; even of those that a broker has forgotten by now."""
+        """What the log shows about each producer, by id; even those that a broker has forgotten by now."""
         return self._looking(
             lambda seen: [entry.copy() for _, entry in sorted(self._producers(seen).producers.items())]
         )
@@ -298,7 +298,7 @@ class LogView:
         found = search_time(seen.segments, timestamp, seen.log_start_offset)
         if found.record is not None or not len(seen.segments):
             return found
-        # Not trusting the time index of the newest segment, as below.
+        # The time index of the newest segment is not trusted, as below.
         newest = search_segment(seen.segments, seen.segments.active, timestamp, seen.log_start_offset)
         return TimeSearch(newest.record, found.hidden or newest.hidden)
 

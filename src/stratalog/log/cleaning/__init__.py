@@ -1,4 +1,4 @@
-"""Compaction of one log, as a function of values, and erasing.
+"""Compaction of one log, and erasing of records.
 
 choice            which log is cleaned next, up to where, and why another is not
 clean             `clean_log`: the two passes
@@ -12,8 +12,8 @@ erase_quarantine  erases from what recovery put into quarantine
 erase_selection   which records are erased: by key, by offset
 filter            what compaction keeps of a run of batches; the delete horizon
 groups            which neighbouring segments become one
-in_log            compacts an open log: flushes it before, changes it after
-newest            is there a newer record with this key?
+in_log            compacts an open log: flushes it first, then swaps its segments
+newest            whether there is a newer record with the same key
 offset_map        for each key the last offset at which it was written
 output            appends the records that stay to the new segment
 parts             the batches of a file in parts, each in memory of its own

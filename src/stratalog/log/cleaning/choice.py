@@ -1,9 +1,9 @@
-"""Which compacted log is cleaned next, up to where, and why another is not: decisions over values.
+"""Decides which compacted log is cleaned next, up to where, and why another log is not.
 
 A compacted log is clean up to its checkpoint and dirty from there on:
 
     0 ......... first_dirty ......... first_uncleanable ......... log_end_offset
-      clean                  cleanable             never: active, undecided, too young
+      clean                  cleanable             not cleanable: active, undecided, too young
 
 The log with the largest part of cleanable bytes goes first, if that part is above min.cleanable.dirty.ratio
 or its oldest dirty record has waited for more than max.compaction.lag.ms.
@@ -141,10 +141,10 @@ def cleanable_offsets(log: LogFacts, checkpoint: int | None, now: int) -> Cleana
     if lag_ms > 0:
         young = (s for s in _closed_from(log, first_dirty) if s.largest_timestamp > now - lag_ms)
         ends += [(segment.base_offset, CleanableEnd.MIN_LAG) for segment in list(young)[:1]]
-    # If several bounds are equal, the active segment is the reason, because it does not go away by itself.
+    # If several bounds are equal, the active segment is the reason given: the others may move by themselves.
     end, bound = min(ends, key=lambda found: (found[0], found[1] is not CleanableEnd.ACTIVE))
-    # A bound that moved back below the clean part (a high watermark that is not known) still keeps the
-    # segments after it from being cleaned.
+    # The bound may be below the clean part, if the high watermark is not known any more. Then nothing is
+    # cleaned.
     return CleanableOffsets(first_dirty, max(first_dirty, end), bound, resets)
 
 

@@ -3,9 +3,9 @@
 Two passes. The first reads [first_dirty_offset, first_uncleanable_offset) into the offset map, as far as the
 map has room. The second reads the log from its first segment to where the map ends and writes the records
 that stay into `.cleaned` files, several small segments into one. Each new segment replaces its group of
-originals by `replace` before the next group is begun, so cleaning needs disk space for one more segment only.
+originals by `replace` before the next group is begun, so cleaning needs disk space for only one more segment.
 
-Nothing here knows of locks, threads or checkpoints: the manager and the command line take care of those.
+Locks, cleaner threads and checkpoints are not handled here: the manager and the command line do that.
 Kafka: Cleaner.doClean
 """
 
@@ -229,10 +229,10 @@ def groups_of(log: DirtyLog, segments: Sequence[SegmentReader]) -> list[Sequence
 
 
 class Cleaning:
-    """One run of the cleaner over one log, or over some groups of it; transactions go on from group to group.
+    """One run of the cleaner over a log, or over some of its groups; transactions are tracked across groups.
 
-    `before` says which producers have records without a marker before the first of these groups, `threads`
-    how many threads decode, as for a `RunReader`.
+    `before` are the producers that have records without a marker before the first of these groups. `threads`
+    is how many threads decode, as for a `RunReader`.
     """
 
     def __init__(
@@ -269,7 +269,8 @@ class Cleaning:
             if self._note_keys(offset_map, segment, transactions):
                 logger.debug("%s: the offset map is full with %d keys", segment.log_path, offset_map.size)
                 break
-            # Offsets may be missing before the next segment; without this they would stay dirty forever.
+            # Offsets may be missing at the end of a segment; without this the log would stay dirty there
+            # forever.
             following = dirty[index + 1].base_offset if index + 1 < len(dirty) else end
             offset_map.latest_offset = following - 1
         offset_map.settle()
@@ -321,8 +322,8 @@ class Cleaning:
     def _filter_into(self, cleaned: LogSegment | None, group: Sequence[SegmentReader]) -> CleanedSegment:
         aborted: list[AbortedTxn] = []
         self._transactions.keep_aborted = aborted.append
-        # Kafka reads the producers' last records again for each group. Here they are read once: a batch that
-        # is no longer the last one is only kept longer than necessary.
+        # Kafka reads the producers' last records again for each group. Here they are read once: so a batch
+        # that is no longer the last one may be kept longer than necessary, which does no harm.
         run_filter = RunFilter(self._newest, self._log.last_records)
         is_behind = self._observe is _unseen and sum(segment.size for segment in group) > CHUNK_SIZE
         output = CleanedOutput(cleaned, is_behind=is_behind)

@@ -1,9 +1,10 @@
-"""Compacts one log in parts, which other machines may do: what a cluster runs instead of `clean_log`.
+"""Compacts one log in parts, on other machines if wanted: a cluster does this instead of `clean_log`.
 
 Theory of operation. The log has groups of segments, as in `clean.py`; each group becomes one segment.
 
 1. A task for each segment reads its keys, and emits a hash and an offset for each record. The tasks of the
-   dirty part also say which of these count as newer versions. Each task returns which transactions its
+dirty part also say which of these records replace older ones with the same key. Each task returns which
+transactions its
    segment begins and ends, so that later groups know which markers they need.
 2. The runner finds the records whose key has a newer version, by an aggregation over all keys.
 3. A task for each group rewrites it, by the cleaner's own code, into a folder of its own inside the log's
@@ -73,17 +74,17 @@ from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import FILES, SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
 
-_THREADS = 1  # that decode for a task: a machine runs as many tasks as it has cores
+_THREADS = 1  # threads that decode for a task: a machine runs as many tasks as it has cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
-    """All that a task must know about the log. `stamps` are its .log files as the driver sees them, in order.
+    """All that a task must know about the log. `stamps` describe its .log files as the driver sees them.
 
     `aborted` are all its aborted transactions, as the driver reads them: a machine with the same .log files
-    but without their .txnindex would take aborted records for the newest ones. `groups` are the indexes of
-    the segments that become one, `hash_key` a secret of this run: nobody can choose keys whose hashes
-    collide. Tasks write below `folder`.
+    but without their .txnindex would mistake aborted records for the newest ones. `groups` has, for each new
+    segment, the indexes of the old segments in it. `hash_key` is a secret of this run, so that nobody can
+    choose keys whose hashes collide. Tasks write below `folder`.
     """
 
     directory: str
@@ -126,7 +127,7 @@ class CleaningPlan:
 
 
 class RecordKeys(NamedTuple):
-    """Records with a key: hashes and offsets, and which of them count as the newest of their keys so far."""
+    """Records with a key: their hashes and offsets, and which of them replace older records."""
 
     hashes: Hashes
     offsets: NDArray[np.int64]
@@ -170,8 +171,8 @@ def clean_in_parts(
     """Compact the log once, to the end of its dirty part; the same files as those of `clean_log`.
 
     Nothing is replaced until all new files are checked. `on_read` is called with the bytes read. UsageError
-    if there is not enough room for the new segments, WorkerError if a disk fails a task: other logs can
-    still be compacted. DiskError if the disk fails this process.
+    if there is not enough room for the new segments. WorkerError if the disk of a task fails: other logs can
+    still be compacted. DiskError if the disk of this process fails.
     """
     if log.first_dirty_offset >= log.first_uncleanable_offset:
         return CleanResult(end_offset=log.first_dirty_offset, groups=())
@@ -208,14 +209,14 @@ def _rewritten(
         on_read(sum(segment.size for segment in log.segments.range(0, log.first_uncleanable_offset)))
         runner.prove(plan, done)
     except DiskError as error:
-        raise WorkerError(f"{error} A task of the cluster met this, and the log is unchanged.") from error
+        raise WorkerError(f"{error} A task of the cluster reported this; the log is unchanged.") from error
     return done
 
 
 def foresee_parts(disk: DiskReader, segments: Sequence[SegmentReader], engine: Engine) -> None:
     """Raise what `clean_in_parts` would raise before it reads a record; changes nothing.
 
-    UsageError if there is not enough room. A task for each segment asks its worker whether it sees this file
+    UsageError if there is not enough room. A task for each segment checks whether its worker sees this file
     and may write beside it.
     """
     _check_room(disk, segments[0].directory, sum(segment.size for segment in segments))

@@ -1,8 +1,8 @@
 """Rewrites files of a partition without certain records: counts, writes a new file, checks it, swaps it in.
 
-A segment's new files are complete and on the device as `.cleaned`, and were read back, before the old ones
-are touched. In a log `replace.py` swaps them; the old files are then deleted at once, because erased records
-must be gone. No segments are merged, so the producer snapshots at their base offsets stay valid.
+The new files of a segment are complete and on the device as `.cleaned`, and were read back, before the old
+files are touched. In a log, `replace.py` swaps them. The old files are then deleted at once, because erased
+records must be gone. No segments are merged, so the producer snapshots at their base offsets stay valid.
 
 Who may erase, and when, is decided in `operations/erase/erasure.py`.
 """
@@ -190,9 +190,10 @@ def swap_in_log(
 
 
 def swap_in_stray(disk: Disk, segment: SegmentReader, cleaned: LogSegment) -> None:
-    """The same in a stray directory, where no start would finish a swap: indexes are deleted first.
+    """The same in a stray directory, where no broker would finish a swap at its start: indexes are deleted
+    first.
 
-    A log without an index gets a new one when it is opened; with the index of another log it would be
+    A log without an index gets a new one when it is opened; with an index that does not match, it would be
     misread.
     """
     directory = segment.directory
@@ -218,7 +219,7 @@ def _write(segment: SegmentReader, cleaned: LogSegment, matcher: Matcher) -> NDA
         for run in runs:
             cleaned.append(run.data, run.batches, run.max_offset)
             changed.append(run.changed)
-    # Markers and the batches of their transactions keep their offsets.
+    # The transaction index stays valid: markers and the batches of their transactions keep their offsets.
     for aborted in segment.txn_index.all_aborted():
         cleaned.append_aborted(aborted)
     cleaned.on_become_inactive()

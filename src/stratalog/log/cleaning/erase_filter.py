@@ -85,7 +85,7 @@ def _erased(file: BatchFile, matcher: Matcher) -> Generator[ErasedRun, None, Non
 
 
 def _as_it_is(run: DecodedRun, first: int, last: int) -> Bytes:
-    """The bytes of batches [first, last), which are contiguous."""
+    """The bytes of the batches [first, last), which follow each other."""
     start, end = run.batches[first], run.batches[last - 1]
     return run.original[int(start["position"]) : int(end["position"]) + int(end["size"])]
 
@@ -150,7 +150,8 @@ def _rewritten(
 def _keep_last_offsets(batches: BatchTable, out: Bytes, spans: NDArray[np.int64]) -> None:
     """Keep the last offset of old sets.
 
-    Compaction ends them at the last message that stays, and the log could then end earlier.
+    The cleaner's kernel would let them end at the last message that stays, and the log might then end
+    earlier.
     """
     for (start, _), last_offset in zip(spans.tolist(), batches["last_offset"].tolist(), strict=True):
         base_offset = BatchHeader.unpack(out.data, start).base_offset

@@ -1,9 +1,9 @@
 """The files of one partition's directory from which records are erased, and how each is handled.
 
 A broker finishes a swap in the directories that it loads, and so does our recovery. Nobody loads a directory
-that was set aside as stray, so a swap there must be safe at every step. Files renamed to `.deleted` and
-directories renamed to `-delete` are not rewritten: a log there that holds a selected record, or cannot be
-read, is deleted now.
+that was set aside as stray, so there a swap that is interrupted at any step must do no harm. Files renamed to
+`.deleted` and directories renamed to `-delete` are not rewritten: a log there that holds a selected record,
+or cannot be read, is deleted now.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
-    """The directory of a partition, and the means to read it."""
+    """The directory of a partition, and what is needed to read and rewrite its files."""
 
     disk: Disk
     directory: str
@@ -60,7 +60,7 @@ class PartitionFiles:
     matcher: Matcher
 
     def look(self, reader: DiskReader, searching: Matcher) -> Iterator[ToErase | Found]:
-        """The files to erase from; a mere Found is a file that has only markers at the named offsets.
+        """The files to erase from; a `Found` alone is for a file that has only markers at the named offsets.
 
         Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
         Raises CorruptRecordError if a log cannot be read, NeedsRecoveryError if a swap was interrupted,
@@ -71,7 +71,7 @@ class PartitionFiles:
         live = [file for file in files if file.state is FileState.LIVE]
         if self.state is DirectoryState.DELETE:
             live = []
-        # These come first: a swapped segment gets a name that an older file of the same base may have.
+        # Files that are not live come first: a swap renames a segment to a name that one of them may have.
         for file in files:
             if file in live:
                 continue

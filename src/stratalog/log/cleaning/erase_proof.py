@@ -1,8 +1,8 @@
 """Reads back the files that an erasure has written, before the originals are deleted.
 
-The two files have the same batches, one for one. Those that were to be copied are compared by their bytes.
-Those that were to lose records are decoded on both sides and compared record by record: exactly the selected
-records are missing, and by its header each batch is still the same batch of the same producer.
+The two files have the same batches, one for one. Batches that were to be copied are compared byte by byte.
+Batches that were to lose records are decoded in both files and compared record by record: exactly the
+selected records must be missing, and the header must still be that of the same batch of the same producer.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Quarantine holds ranges of logs as they were cut off. A range in which every batch can be read is rewritten
 without the selected records, or left alone if it has none. A range that cannot be read to its end (a torn
-tail, a flipped bit) may hold selected records in the unreadable part, so it is deleted as a whole. The
-manifest records both in a new line; the old line, whose file is gone, no longer counts.
+tail, a flipped bit) may hold selected records in the unreadable part, so it is deleted as a whole. In both
+cases the manifest gets a new line; the old line, whose file is gone, is not used any more.
 """
 
 from __future__ import annotations
@@ -150,6 +150,6 @@ def _remove_unknown(
 
 
 def _may_hold(kept: ManifestEntry, selection: Selection) -> bool:
-    """Whether it may hold selected records: only logs hold records, none below the offset in their name."""
+    """Whether a file may hold selected records: only a log has records, none below the offset in its name."""
     file = parse_segment_file(kept.file)
     return file is not None and file.kind is FileKind.LOG and selection.may_reach(file.offset, None)

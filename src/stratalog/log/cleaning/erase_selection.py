@@ -2,8 +2,8 @@
 
 Keys are looked for in the cleaner's offset map, whose hash has a fresh random key and 128 bits: no record can
 be made to look like another. Rewritten batches are compared again with the keys themselves, in plain Python
-(`erase_proof.py`). A transaction's marker is never selected: without it the records of the transaction would
-change their meaning, and it holds no data of a producer.
+(`erase_proof.py`). A transaction's marker is never selected: it holds no data of a producer, and without it
+the records of the transaction would change their meaning.
 """
 
 from __future__ import annotations

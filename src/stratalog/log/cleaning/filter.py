@@ -1,7 +1,7 @@
 """Filters the batches of a segment for compaction, run by run: each is copied, rewritten or dropped.
 
-The decisions are made in `records/kernels/clean.py`. This module passes in the rules, and compresses a batch
-again if it loses records and has a codec. Kafka: Cleaner.cleanInto
+`records/kernels/clean.py` makes the decisions. This module gives it the rules, and compresses a batch again
+if the batch has a codec and has lost records. Kafka: Cleaner.cleanInto
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class JudgedRun(NamedTuple):
     is_dropped: NDArray[np.bool_]
 
     def finish(self) -> FilteredRun:
-        """Compress what is to be compressed; this needs no other run, so any thread can do it."""
+        """Compress what is to be compressed; this does not depend on other runs, so any thread can do it."""
         data = self.memory.out[: self.size]
         if self.pending_count:
             data = compress_spans(data, self.memory.to_compress[: self.pending_count])
@@ -222,7 +222,7 @@ def compress_spans(written: Bytes, spans: NDArray[np.int64]) -> Bytes:
 
 
 def _horizon_ms(rules: Rules) -> int:
-    """The delete horizon of a tombstone seen now; -1, which means none, if the sum overflows.
+    """The delete horizon of a tombstone that is first seen now; -1, which means none, if the sum overflows.
 
     Kafka's sum wraps to a negative number then, and the batch gets no horizon either.
     """

@@ -25,8 +25,8 @@ def group_segments(
 ) -> list[range]:
     """Runs of indexes into `segments`, in order; each run becomes one segment with the base of its first.
 
-    A segment is assumed to end right before the next one's base. Its last offset may be lower, but this way
-    an index that a crash left empty cannot mislead the grouping, and the file need not be read.
+    A segment is assumed to end right before the next one's base. Its last offset may be lower, but finding it
+    would need the index, which a crash may have left empty, or a read of the file.
     """
     groups: list[range] = []
     start = 0

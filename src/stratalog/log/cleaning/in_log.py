@@ -51,8 +51,8 @@ class LogCompaction:
     """One cleaning of an open log; appends and reads go on meanwhile.
 
     New segments replace old ones under both locks, and only if nothing was cut off since the cleaning began;
-    otherwise they may hold records that were removed permanently. Looking at the old segments would not show
-    that, because a segment may have been cut, filled and rolled.
+    otherwise they may hold records that were removed permanently. The old segments alone would not show that,
+    because a segment may have been cut, filled again and rolled.
     """
 
     def __init__(self, parts: LogParts, flusher: Flusher, cutter: Cutter) -> None:
@@ -102,7 +102,7 @@ class LogCompaction:
                     is_refused = isinstance(error, DiskError) and error.errno != errno.ENOENT
                     if is_refused or self._cutter.cuts_count == self._cuts_count:
                         raise
-                    # the cleaning read bytes that were being cut off
+                    # the cleaning has read bytes while they were cut off
                     raise LogChangedError(self._folder.path) from error
 
     def _split(self, base_offset: int) -> bool:

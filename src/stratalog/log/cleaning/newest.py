@@ -1,7 +1,7 @@
-"""What the second pass of the cleaner asks for each record: is there a newer record with the same key?
+"""Answers the question of the cleaner's second pass for each record: is there a newer one with the same key?
 
-The cleaner's own answer is `OffsetMap`. A cluster aggregates keys elsewhere, and says only which records are
-replaced, by their offsets.
+The cleaner itself uses an `OffsetMap`. A cluster aggregates the keys, and gives only the offsets of the
+records that are replaced.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReplacedRecords:
         return False
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """As the protocol says. It is known whether there is a newer record, but not which."""
+        """As in the protocol. It is known whether there is a newer record, but not its offset."""
         offsets = run.rows["offset"]
         places = np.searchsorted(self._offsets, offsets)
         is_inside = places < len(self._offsets)

@@ -5,11 +5,11 @@ SipHash-128 with a new random key for each use of the map: a client that chooses
 two of them collide, which would compact another client's record away. 120 bits of the hash are used, 32 of
 them to choose the slot: docs/decisions/0018-keyed-hash.md has the odds.
 
-A map takes as many keys as Kafka's of the same size, whose entries have 24 bytes, so a round of cleaning ends
-where Kafka's does. An entry here has 16 bytes, so at most three of four slots are used, searches are short,
-and there is room left for two bits for each offset: whether it was stored, and whether it is the last of its
-key. With these bits the second pass needs neither hashes nor lookups for the records that the first pass has
-seen. Kafka: SkimpyOffsetMap, with MD5
+A map takes as many keys as Kafka's map of the same size, whose entries have 24 bytes. So a round of cleaning
+ends at the same offset as Kafka's. An entry here has 16 bytes, so at most three of four slots are used,
+searches are short, and there is room left for two bits for each offset: whether it was stored, and whether it
+is the last of its key. With these bits the second pass needs neither hashes nor lookups for the records that
+the first pass has seen. Kafka: SkimpyOffsetMap, with MD5
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.offset_map import Hashes
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
-SLOT_SIZE = 24  # of Kafka's map, which says how many keys a map of some size has room for
+SLOT_SIZE = 24  # the size of an entry in Kafka's map: it determines how many keys a map takes
 _OWN_SLOT_SIZE = 16
 _LEAST_BITS_SIZE = 1 << 20  # a small map may use this many more bytes for its bits
 MAX_SLOTS = INT32_MAX
@@ -42,8 +42,8 @@ NO_OFFSET = -1
 class OffsetMap:
     """Maps keys to last offsets, in memory that is not touched before it is needed.
 
-    The slots and the bits have at most `memory_size` bytes together; in a small map the bits may have a
-    mebibyte, whatever `memory_size` says.
+    The slots and the bits together take at most `memory_size` bytes; in a small map the bits may take one MiB
+    more.
 
     `latest_offset` is the last offset in the map: records after it are not looked up. `hash_key` is for
     tests.
@@ -177,7 +177,7 @@ class OffsetMap:
         )
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """For each row of a run, the last offset of its key, or any offset after the row's; -1 for none."""
+        """For each row of a run, the last offset of its key, or any offset above the row's; -1 for none."""
         if len(run.hashes) == len(run.rows):
             self.get_offsets(run.hashes, found)
             return

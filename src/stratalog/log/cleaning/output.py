@@ -1,7 +1,7 @@
 """Appends what is left of a group of segments to the segment that replaces them.
 
 Compressing and writing take about as long as reading and judging the next run, and need no GIL: if there is
-much to write, a separate thread does both, a few runs later.
+much to write, a separate thread does both, a few runs behind.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class CleanedOutput:
             raise self._problem
 
     def stop(self) -> None:
-        """Nothing more is written, and the thread ends; may be called at any time, and twice."""
+        """Write nothing more, and end the thread. May be called at any time, and more than once."""
         self._is_stopped = True
         self._join()
 
     def _join(self) -> None:
         self._jobs.put(None)
-        # A thread whose start was interrupted may begin later: it finds no job, and ends.
+        # A thread whose start was interrupted by Ctrl-C may begin later: it finds no job, and ends.
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
@@ -96,7 +96,7 @@ class CleanedOutput:
         self._free.put(run.memory)
 
     def write(self, kept: FilteredRun, aborted: Sequence[AbortedTxn]) -> None:
-        """Append a run that is finished; without a thread only."""
+        """Append a run that is finished; the caller may do this only if there is no thread."""
         if self._cleaned is not None:
             for transaction in aborted:
                 self._cleaned.append_aborted(transaction)
@@ -107,7 +107,7 @@ class CleanedOutput:
             self.size += len(kept.data)
 
     def newly_written(self) -> int:
-        """The bytes written since this was asked last."""
+        """The number of bytes written since the last call."""
         size = self.size
         written, self._reported_size = size - self._reported_size, size
         return written

@@ -3,8 +3,8 @@
 A part is read and walked by one thread at a time, because only the walk of one part says where the next one
 begins. What follows, unpacking and decoding, needs no other part.
 
-Every batch is read whole and its checksum checked. Kafka's cleaner does not check it; but a damaged key would
-replace another key, and a rewritten batch would get a valid checksum.
+Every batch is read whole and its checksum checked. Kafka's cleaner does not check it; but then a damaged key
+could replace the record of another key, and a rewritten batch would get a valid checksum.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class FilePart(NamedTuple):
 class PartSource:
     """Reads a file part by part; for one thread at a time.
 
-    Parts are smaller where batches are compressed: so a part is mostly one run, and two threads have an equal
-    share.
+    Parts with compressed batches are smaller: so a part is usually one run, and threads share the work
+    equally.
     """
 
     __slots__ = ("_chunk_size", "_file", "_position", "is_at_end")

@@ -1,4 +1,4 @@
-"""A segment's records in runs, as both passes of the cleaner read them, in reused memory.
+"""Reads a segment's records in runs of batches, for both passes of the cleaner, in reused memory.
 
 Reading, unpacking and hashing take longer than the cleaner's own work on a run, and all of them run
 without the GIL: other threads prepare the next runs while the caller works on this one.
@@ -69,7 +69,7 @@ class RunReader:
         """
         decoder = _Decoder(segment, start_position, self._hash_rows if is_hashed else None)
         chunks_count = -(-(segment.size - start_position) // CHUNK_SIZE)
-        if chunks_count <= 1:  # leaves nothing to read ahead
+        if chunks_count <= 1:  # there is nothing to read ahead
             return closing(decoder.all_runs(self._memories[0]))
         threads = min(self._threads, chunks_count)
         # One part is with the caller, each thread has one, and one is ready.
@@ -125,7 +125,7 @@ class _Decoder:
 class _Task:
     """A part that a thread works on: its runs, then None or an error.
 
-    `room` has an item for each run that may be decoded before the caller is done with an earlier one.
+    `room` has an item for each memory that is free for another run of the part.
     """
 
     __slots__ = ("memory", "room", "runs")
@@ -144,7 +144,7 @@ def _ahead(
     """The same runs, in order; threads decode the next ones.
 
     The threads end with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
-    its owner may then close. They are stopped twice, because Ctrl-C may come while they are stopped. An
+    its owner may then close. The stop is called twice, because Ctrl-C may interrupt the first call. An
     executor is not used, because executors stop when the main thread ends, while other threads, such as the
     cleaner's, may go on.
     """
@@ -175,7 +175,7 @@ class _Pool:
     def __init__(self, decoder: _Decoder, memories: list[PartMemory]) -> None:
         self._decoder = decoder
         self._turn = threading.Lock()
-        self._begun: list[_Task] = []  # the last ones: each that is not decoded yet has a memory
+        self._begun: list[_Task] = []  # the last tasks; as many as there are memories
         self._memories_count = len(memories)
         self._is_stopped = False
         self.tasks: SimpleQueue[_Task | None] = SimpleQueue()
@@ -184,14 +184,14 @@ class _Pool:
             self.free.put(memory)
 
     def stop(self, threads: list[threading.Thread]) -> None:
-        """Nothing more is wanted; waits for the threads."""
+        """End the threads, and wait for them."""
         self._is_stopped = True
         for _ in threads:
             self.free.put(None)
         for task in self._begun:
             task.room.put(None)
         for thread in threads:
-            # One whose start was interrupted may begin later: it reads nothing, and ends.
+            # A thread whose start was interrupted by Ctrl-C may begin later: it reads nothing, and ends.
             if thread.is_alive():
                 thread.join()
 

@@ -1,19 +1,18 @@
-"""Estimates what a cleaning would free, from a sample of batches and one pass; with an error bound.
+"""Estimates what a cleaning would free, with an error bound: samples some batches in one pass over the log.
 
 Whether a record stays depends on all records after it, so every key has to be looked at. But only the keys of
 sampled batches are stored, and only what is left of these batches is written and compressed:
 
 1. The log's bytes are divided into as many equal parts as batches are wanted, and a byte is drawn from each
    part. The batch that contains this byte is sampled, so a batch's chance is in proportion to its size.
-2. One pass over the log puts the keys of sampled batches into a map, and records where they occur again. Only
-   a later record replaces a record, so one pass can both draw batches and look for later versions of their
-   keys.
-3. Each sampled batch is filtered as the cleaner would. The part of its size that this frees is a number
+2. One pass over the log puts the keys of sampled batches into a map, and records where they occur again. A
+record is replaced only by a later one, so the same pass can draw batches and look for later versions of their
+keys. 3. Each sampled batch is filtered as the cleaner would. The part of its size that this frees is a number
    between 0 and 1, and the mean of these numbers estimates the part of the log's bytes that is freed.
 
-The bound is twice the standard error, from the differences of neighbouring draws, plus 3/n of the bytes:
-something that n draws have never hit may still have a share of up to 3/n (the rule of three). Keys with many
-versions do not distort the estimate, because batches are drawn, not keys.
+The bound is twice the standard error, which is computed from the differences of neighbouring draws, plus 3/n
+of the bytes: what n draws have never hit may still be a share of up to 3/n (the rule of three). Keys with
+many versions do not distort the estimate, because batches are drawn, not keys.
 """
 
 from __future__ import annotations
@@ -69,14 +68,14 @@ class _Drawn(NamedTuple):
 
 
 def estimate_freed(ratios: Sequence[float], size: int) -> Sampled:
-    """The estimate; `ratios` are the parts of their batches that the draws free, in the order of the log."""
+    """The estimate. For each draw, in the log's order, `ratios` has the part of its batch that is freed."""
     count = len(ratios)
     if not count:
         return Sampled(size=size, freed=0, bound=size, draws_count=0)
     given = np.asarray(ratios, np.float64)
     pairs = given[: count // 2 * 2].reshape(-1, 2)
-    # There is one draw for each part, so neighbouring draws differ by chance and by the trend of the log: the
-    # error is not underestimated.
+    # There is one draw for each part, so neighbouring draws differ by chance and because the log itself
+    # changes. So the error is not underestimated.
     error = math.sqrt(float(((pairs[:, 0] - pairs[:, 1]) ** 2).sum())) / count
     bound = min(1.0, 2 * error + UNSEEN / count)
     return Sampled(
@@ -204,7 +203,7 @@ class _Sampling:
 
 
 class _Stretch:
-    """A segment up to a position."""
+    """A segment, to be read up to a position."""
 
     def __init__(self, segment: SegmentReader, end: int) -> None:
         self.log_path, self.size = segment.log_path, end

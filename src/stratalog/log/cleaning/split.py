@@ -89,7 +89,7 @@ def _end_of(part: Part) -> int:
 def _pieces_of(
     disk: Disk, segment: SegmentReader, pieces: list[LogSegment], data: Bytes, rows: BatchTable, clock: Clock
 ) -> Iterator[tuple[int, int]]:
-    """The rows that still go to the last piece; then the rows of each new piece that is created for them."""
+    """Yields the rows that still go to the last piece, then the rows for each new piece that is needed."""
     last_offsets = rows["last_offset"]
     start = 0
     while start < len(rows):

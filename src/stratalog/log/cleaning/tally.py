@@ -1,9 +1,9 @@
 """Finds the keys, or prefixes of keys, that take the most space, in memory that does not grow with them.
 
-A table has room for some tens of thousands of keys. When it is full, the smallest keys are removed, and the
-count of the largest removed key is remembered: a key that is added later, perhaps again, may lack at most
-that much. So keys that are large from the start are counted exactly, and for every other key the largest
-possible error is known.
+A table has room for some tens of thousands of keys. When it is full, the keys with the smallest counts are
+removed, and the largest removed count is remembered: a key that is added later may have been counted before,
+and may lack at most that much. So keys that are large from the start are counted exactly, and for every other
+key the largest possible error is known.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Tally:
         self._fill(self._slots[staying], self._keys[staying])
 
     def _largest(self, slots: kernel.TallySlots) -> NDArray[np.int64]:
-        """The slots that stay: an eighth of the table with the most versions, another with the most bytes.
+        """The slots that stay: an eighth of the table by the most versions, another eighth by the most bytes.
 
         The counts of the largest removed slot may be missing from now on.
         """
@@ -224,7 +224,7 @@ def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
     """The bytes that each batch of a run lost, divided among its removed records by their size."""
     batches, rows = run.batches, run.rows
     count = len(batches)
-    # The new base offset of a kept batch is within its old offsets.
+    # The base offset of a kept batch is one of its old offsets, so it shows which batch this was.
     source = np.searchsorted(batches["last_offset"], kept.batches["base_offset"])
     written = np.bincount(source, weights=kept.batches["size"], minlength=count)
     freed = batches["size"] - written[:count]

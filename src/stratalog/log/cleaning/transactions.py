@@ -1,9 +1,9 @@
 """Tracks the transactions of a scan: whose records were aborted, and whose markers are still needed.
 
 A marker stays as long as a batch of its transaction stays: without its commit marker, a reader would treat
-the transaction as open; without its abort marker, the next commit would commit it. The entry of an aborted
-transaction goes into the cleaned segment's transaction index together with its marker. Kafka:
-CleanedTransactionMetadata
+the transaction as open; without its abort marker, the next commit marker of the producer would commit it. The
+entry of an aborted transaction goes into the cleaned segment's transaction index together with its marker.
+Kafka: CleanedTransactionMetadata
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class SegmentData(NamedTuple):
 
 
 class CleanedTransactions:
-    """The state of one scan, from its first segment on. `keep_aborted` gets what must be indexed again.
+    """The state of one scan, from its first segment on. `keep_aborted` is called with transactions to index
+    again.
 
     A scan that begins later in the log is given the data that is open `before` it. The aborted transactions
     that reach its first segment are added for that segment anyway.
@@ -70,7 +71,7 @@ class CleanedTransactions:
 
     @property
     def data(self) -> SegmentData:
-        """What was read so far, for a scan that goes on elsewhere."""
+        """The data that is open so far, for a scan that continues elsewhere."""
         left = OpenData(frozenset(self._committed), frozenset(self._is_seen))
         return SegmentData(left, frozenset(self._commits), frozenset(self._aborts))
 
@@ -117,7 +118,7 @@ class CleanedTransactions:
 
     def _on_marker(self, kind: ControlType | int | None, producer_id: int) -> bool:
         if kind is None:
-            return True  # an emptied batch, which only keeps its producer's epoch
+            return True  # compaction emptied this batch, and keeps it only for its producer's epoch
         if kind == ControlType.ABORT:
             self._aborts.add(producer_id)
             transaction = self._ongoing.pop(producer_id, None)

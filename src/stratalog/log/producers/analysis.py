@@ -104,7 +104,7 @@ def replay_batches(state: ProducerStateManager, data: Any, batches: BatchTable) 
 
 
 def _that_matter(batches: BatchTable, origin: AppendOrigin) -> Iterable[int]:
-    """The rows to look at. A leader mostly sends batches of one producer, and only its last batches matter.
+    """The rows to check. A leader usually sends batches of one producer, of which only the last ones matter.
 
     The first one is kept too, because a transaction may begin with it.
     """
@@ -127,7 +127,7 @@ def _find_duplicate(state: ProducerStateManager, batch: BatchRow) -> BatchMetada
 
 
 def _check_transaction(state: ProducerStateManager, batch: BatchRow, guard: VerificationGuard) -> None:
-    """If a transaction begins or ends with this batch: check the producer's epoch and the verification."""
+    """If the batch may begin a transaction: check the producer's epoch and the verification."""
     if state.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
         return
     entry = state.last_entry(batch.producer_id)

@@ -43,7 +43,7 @@ class TxnMetadata(NamedTuple):
 
 
 class ProducerStateEntry:
-    """The state of one producer id. Changed by the appends of that producer only.
+    """The state of one producer id. Only appends of that producer change it.
 
     `batches` has the last five, oldest first, all of the current epoch.
     """

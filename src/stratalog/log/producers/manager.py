@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
 DEFAULT_TRANSACTION_MAX_TIMEOUT_MS = 900_000
-# A transaction is late this long after the longest timeout: its coordinator needs time as well.
+# A transaction is late if it is open for this long after the longest timeout: a coordinator needs time too.
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 
@@ -64,7 +64,8 @@ class ProducerStateManager:
         self._verifications: dict[int, VerificationEntry] = {}
         self._clock = clock
         self._late_after_ms = transaction_max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
-        # The last time of the oldest open transaction. A single number, because it is read without the lock.
+        # The last timestamp of the oldest open transaction. A single number, because it is read without the
+        # lock.
         self._oldest_txn_last_timestamp = -1
 
     @property
@@ -124,7 +125,7 @@ class ProducerStateManager:
         return None if first is None else first.first_offset.offset
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
-        """The last stable offset for the transaction index: as if this transaction were already complete."""
+        """The last stable offset for the transaction index: that after the end of this transaction."""
         for transaction in self._ongoing.ascending():
             if transaction.producer_id != completed.producer_id:
                 return transaction.first_offset.offset
@@ -245,7 +246,7 @@ class ProducerStateManager:
         for producer_id, entry in known.items():
             current = self.producers.get(producer_id)
             begun = None if current is None else current.current_txn_first_offset
-            # A transaction whose first records were deleted seems to begin later here.
+            # If its first records were deleted here, the transaction seems to begin later.
             if begun is not None and begun != entry.current_txn_first_offset:
                 self._ongoing.pop(begun)
             if begun is not None and begun == entry.current_txn_first_offset:

@@ -1,4 +1,4 @@
-"""Transaction markers, read out of the control batches of a set."""
+"""Reads transaction markers from the control batches of a set."""
 
 from __future__ import annotations
 

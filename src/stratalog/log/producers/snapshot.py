@@ -14,8 +14,9 @@ at  size  field
          34   4  coordinator_epoch          -1: no marker was seen
          38   8  current_txn_first_offset   -1: no transaction is open
 
-It has only the newest batch of each producer. So after a restart, an older batch that is sent again is out of
-order instead of a duplicate. Kafka: ProducerStateManager.readSnapshot, writeSnapshot
+It has only the newest batch of each producer. So after a restart, an older batch that is sent again is
+refused as out of order, and not recognised as a duplicate. Kafka: ProducerStateManager.readSnapshot,
+writeSnapshot
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.snapshot import build_snapshot, parse_snapshot
 
-LARGEST_SNAPSHOT = 256 << 20  # more than five million producers
+LARGEST_SNAPSHOT = 256 << 20  # room for more than five million producers
 
 
 def snapshot_offsets(disk: DiskReader, directory: str | os.PathLike[str]) -> list[int]:
@@ -124,7 +124,7 @@ class SnapshotFiles:
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
-            return None  # loading a log may have deleted it through another list of the same files
+            return None  # loading the log may have deleted it, through another SnapshotFiles
         self.names_count += 1
         return path
 

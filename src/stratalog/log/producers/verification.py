@@ -23,8 +23,8 @@ NO_GUARD = VerificationGuard()
 class VerificationEntry:
     """A verification of one producer that has not ended.
 
-    It keeps the lowest sequence that waits for it: if a later batch were accepted first, the earlier one
-    could never follow, and its producer would retry until it gives up.
+    It keeps the lowest sequence number of the batches that wait for it. If a later batch were accepted first,
+    the earlier one could never follow, and its producer would retry until it gives up.
     """
 
     __slots__ = ("epoch", "guard", "lowest_sequence", "supports_epoch_bump", "timestamp")

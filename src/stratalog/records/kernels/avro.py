@@ -1,9 +1,10 @@
 """Avro values into Arrow's buffers, by a program that was made from the writer's and the reader's schema.
 
-A program is a table of nodes. A node reads one thing from the bytes and adds an entry to an output column, or
-to none (column -1) if the reader does not have it. The same program runs twice: first it checks the bytes and
-counts what each column needs, then it fills the columns. A value that is not valid is null in both passes,
-and its code says why. There is no recursion, and no more memory is used than was counted.
+A program is a table of nodes. A node reads one thing from the bytes and adds an entry to an output column. If
+the reader's schema does not have it, its column is -1 and nothing is added. The same program runs twice:
+first it checks the bytes and counts what each column needs, then it fills the columns. A value that is not
+valid is null in both passes, and its code says why. There is no recursion, and no more memory is used than
+was counted.
 
 op       reads                    a                 b                  c
 INT      a number of 32 bits                        factor
@@ -57,10 +58,10 @@ FRAME_FIELDS = 4
 OK, ABSENT = 0, -1
 TOO_SHORT, TOO_LONG, BAD_NUMBER, BAD_BOOLEAN, BAD_SIZE, BAD_TEXT, BAD_BRANCH = range(-2, -9, -1)
 BAD_SYMBOL, BAD_COUNT, BAD_DECIMAL, BAD_TIME, TOO_LARGE, TOO_DEEP = range(-9, -15, -1)
-FIRST_OWN_CODE = -100  # codes of FAIL and ENUM nodes are this and below
+FIRST_OWN_CODE = -100  # codes of FAIL and ENUM nodes go down from this number
 
 MOST_NUMBER_BYTES = 10
-# Nothing in a value limits the number of items without bytes, such as nulls.
+# The size of a value does not limit the number of items that take no bytes, such as nulls.
 MOST_EMPTY_ITEMS = 1000
 SCRATCH = 8  # bytes at the start of the output memory, for a float that becomes a double
 
@@ -88,7 +89,8 @@ def decode_values(
     """Run the program of each row; returns how many rows are not null.
 
     A row is (start, end, root node) in `data`. `codes` is OK, or the reason why a row is null. The first pass
-    (`fill` is false) changes OK where a value is not valid. `before` has room for two numbers a column.
+    (`fill` is false) replaces OK by the reason if a value is not valid. `before` has room for two numbers a
+    column.
     """
     valid = 0
     for row in range(len(rows)):
@@ -272,7 +274,8 @@ def _run(
                     if nodes[parent, C] == 1:
                         empty_items += count
                         limit = MOST_EMPTY_ITEMS - empty_items + count
-                    # Items with bytes cannot be more than the bytes; the lowest number has no positive twin.
+                    # There cannot be more items with bytes than bytes. The lowest number has no positive
+                    # counterpart.
                     if count < 0 or count > limit:
                         return BAD_COUNT
                     position = after
@@ -290,7 +293,7 @@ def _decimal(
 ) -> tuple[bool, Any, Any]:
     """A number in two's complement, its highest byte first, as (whether it fits, upper half, lower half).
 
-    At that place `lists` has the smallest and the largest number with its digits, each as two halves. A
+    From `limits` on, `lists` has the smallest and the largest number of so many digits, each as two halves. A
     number between them fits.
     """
     is_negative = size > 0 and load_u8(source, position) >= 0x80

@@ -62,7 +62,7 @@ def _put_pair(out: Bytes, at: int, number: Any) -> None:
 def write_text(data: Bytes, position: int, end: int, out: Bytes, at: int) -> int:
     """data[position:end] as UTF-8; the caller has room for three times as many bytes.
 
-    ASCII is copied without a function call, which would take ten times as long as the copy.
+    ASCII is copied in place: a function call would take ten times as long as the copy.
     """
     if _is_ascii(data, position, end):
         copy_bytes(out, at, data, position, end - position)
@@ -116,7 +116,7 @@ def _is_ascii(data: Bytes, position: int, end: int) -> bool:
         while position < end and load_u8(data, position) < 0x80:
             position += 1
         return position == end
-    bits = load_u64_le(data, end - 8)  # the bytes after the last step of eight, and some before
+    bits = load_u64_le(data, end - 8)  # the last eight bytes: those not checked yet, and some before them
     while position + 32 <= end:
         bits |= load_u64_le(data, position) | load_u64_le(data, position + 8)
         bits |= load_u64_le(data, position + 16) | load_u64_le(data, position + 24)
@@ -131,8 +131,8 @@ def _is_ascii(data: Bytes, position: int, end: int) -> bool:
 def _character(data: Bytes, position: int, end: int) -> tuple[int, bool]:
     """(number of bytes, whether they are a character) at this position; the first byte is not ASCII.
 
-    If they are not a character, Java prints one U+FFFD for all of them: for the longest start of a character,
-    for the three bytes of a surrogate, and for a character that the end cuts off.
+    If they are not a character, Java prints one U+FFFD for all of them. That applies to the longest valid
+    start of a character, to the three bytes of a surrogate, and to a character that is cut off at the end.
     """
     first = load_u8(data, position)
     left = end - position

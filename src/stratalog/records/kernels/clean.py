@@ -1,8 +1,8 @@
-"""Decides what compaction keeps of a run of batches, and writes it: whole runs in three calls.
+"""Decides what compaction keeps of a run of batches, and writes it, in three calls for the whole run.
 
 `judge_batches` decides for each batch, `judge_records` for each record. `write_batches` copies the batches
 that stay as they are, rewrites those that lose records and leaves out the rest. A batch keeps its offsets
-whatever it loses, so that sequences and the log's end do not change. Kafka: MemoryRecords.filterTo,
+even if it loses records, so that sequences and the log's end do not change. Kafka: MemoryRecords.filterTo,
 Cleaner.cleanInto
 """
 
@@ -23,15 +23,15 @@ from stratalog.records.kernels.walk import CODEC_MASK, CONTROL, LOG_OVERHEAD, Ba
 HEADER_SIZE = 61
 TRANSACTIONAL = 1 << 4
 DELETE_HORIZON = 1 << 6
-# A rewritten record has at most this many more bytes: its timestamp's delta counts from the delete horizon,
-# and each fixed-width field of an old message becomes a varint of at most five bytes.
+# A rewritten record has at most this many more bytes: the delta of its timestamp may count from the delete
+# horizon, and each fixed-width field of an old message becomes a varint of at most five bytes.
 GROWTH_OF_A_RECORD = 40
 
 # The verdict on a batch; one row for each.
 VERDICT = rows_of(
     [
         ("can_discard", np.bool_),  # set by the transactions: aborted data, or an empty transaction's marker
-        ("is_deleted", np.bool_),  # it is removed without reading its records
+        ("is_deleted", np.bool_),  # removed without reading its records
         ("keeps_empty", np.bool_),  # its header stays even if it loses all records
         ("drops_records", np.bool_),
         ("ends_empty_txn", np.bool_),  # a marker whose transaction has no data left: it gets a horizon
@@ -78,8 +78,8 @@ def judge_batches(
         if is_control:
             has_horizon = batch.attributes & DELETE_HORIZON != 0
             drops = verdict.can_discard and has_horizon and batch.base_timestamp <= now_ms
-        # A producer's last batch shows its next sequence, and the last batch of the round shows where the log
-        # ends.
+        # These batches keep their headers: a producer's last batch shows its next sequence, and the last
+        # batch of the cleaning shows where the log ends.
         verdict.keeps_empty = batch.last_offset + 1 == end_of_round or _is_last_record(batch, last_records)
         verdict.drops_records = drops
         verdict.is_deleted = drops and not verdict.keeps_empty
@@ -172,8 +172,8 @@ def write_batches(
 
     `original` has the batches as they are on disk, `data` their unpacked records. A rewritten batch that has
     a codec is written uncompressed, and its start and end in `out` go to `to_compress`. Returns (bytes
-    written, batches to compress, -1 or the batch that can be neither kept nor dropped: an old message that
-    must stay as an empty batch, which old formats do not have).
+    written, batches to compress, a batch that cannot be written, or -1). Such a batch is an old message that
+    must stay as an empty batch, which old formats do not have.
     """
     position = 0
     pending = 0
@@ -305,7 +305,7 @@ def _write_anew(
 def _put_record(
     data: Bytes, record: Any, timestamp_delta: Any, offset_delta: Any, out: Bytes, position: Any
 ) -> Any:
-    """One record with new deltas; from its key on it is mostly one copy."""
+    """Write one record with new deltas; from its key on, it is usually copied in one piece."""
     key_size: Any = np.int64(record.key_size)
     value_size: Any = np.int64(record.value_size)
     headers_count: Any = np.int64(record.headers_count)

@@ -32,7 +32,7 @@ RECORD = rows_of(
         (
             "headers_size",
             np.int32,
-        ),  # of the whole section with its lengths: an upper bound for its content
+        ),  # the size of all headers with their length fields: an upper bound for their content
         ("batch", np.int32),  # row of the batch in its table
     ],
 )
@@ -115,7 +115,7 @@ def _bytes_in(batches: BatchTable) -> int:
     return int((batches["records_end"] - batches["records_position"]).sum())
 
 
-# Nearly all bytes of a record may be headers, so their number counts as well.
+# Nearly all bytes of a record may be headers, so the number of headers counts as well.
 @kernel(size=lambda _data, batches, *_: max(50 * int(batches["records_count"].sum()), _bytes_in(batches)))
 def decode(
     data: Bytes,
@@ -128,7 +128,7 @@ def decode(
 ) -> tuple[int, int, tuple[int, int, int]]:
     """Write a row for each record of these v2 batches with start_offset <= offset <= last_offset.
 
-    `at` is (batch, records of it that are done, position of its next record or 0), (0, 0, 0) to begin with.
+    `at` is (batch, how many of its records are done, position of its next record or 0), at first (0, 0, 0).
     Returns (rows written, outcome, at). If the outcome is MORE, `at` is where to continue. If it is a
     problem, `at` is the bad batch, and the rows written before it are good. Stops before the record that
     would exceed max_bytes, but not before the first.
@@ -244,8 +244,8 @@ def decode_legacy(
 ) -> tuple[int, int, tuple[int, int, int]]:
     """The same for v0 and v1: each batch is a run of plain entries from records_position to records_end.
 
-    A plain message is a run of one. For an unpacked wrapper the reader has set base_offset to the number to
-    add to the inner offsets (0 for a plain message), and max_timestamp to the wrapper's own time.
+    A plain message is a run of one entry. The reader has set base_offset to the number to add to the inner
+    offsets (0 for a plain message), and for an unpacked wrapper max_timestamp to the wrapper's own time.
     """
     index, record, position = at
     count = 0

@@ -1,4 +1,4 @@
-"""Columns, or mere values, into the records section of a v2 batch: the decoder's mirror."""
+"""Encodes columns, or values alone, into the records section of a v2 batch: the inverse of the decoder."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ def encode_dumped(dump: Bytes, count: int, out: Bytes, position: int) -> int:
 
     `dump` has `count` values as `marshal` writes a list of bytes objects: `[`, their number, and for each
     value `s`, its size, its bytes. Offsets count from the base offset on. Returns the position after the last
-    record, or NOT_WRITTEN if the dump is anything else, or `out` has less than VALUE_OVERHEAD bytes for each
-    value besides its own.
+    record, or NOT_WRITTEN if the dump is anything else, or if `out` has less room than the values and
+    VALUE_OVERHEAD bytes for each of them.
     """
     if len(dump) < 5 or dump[0] != LIST_TAG or _dumped_size(dump, 1) != count:
         return NOT_WRITTEN
@@ -218,7 +218,7 @@ def encode_dumped(dump: Bytes, count: int, out: Bytes, position: int) -> int:
 
 @kernel(size=lambda batch: len(batch) // 8)
 def seal(batch: Bytes) -> None:
-    """Put the CRC of the v2 batch that fills this array in its place."""
+    """Compute the CRC of the v2 batch that fills this array, and store it in the header."""
     if len(batch) >= HEADER_SIZE:
         crc: Any = crc32c(batch, 21, len(batch))
         for i in range(4):

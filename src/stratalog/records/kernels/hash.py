@@ -1,8 +1,8 @@
 """SipHash-2-4 with 128 bits of output: the keyed hash of record keys.
 
 Compaction keeps one slot for each key and compares only hashes. An attacker who could make two keys collide
-could have another client's record removed. A keyed hash with a new random key prevents that. Reference: J.-P.
-Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF".
+could get another client's record removed. So the hash has a key, which is random and new for each compaction.
+Reference: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF".
 
 This module also has murmur2, with which Kafka's producers choose a partition: other programs expect a key in
 the partition that a producer would choose. Kafka: Utils.murmur2, BuiltInPartitioner.partitionForKey

@@ -1,4 +1,4 @@
-"""The rule by which a segment's indexes grow, and the search from an index entry to the wanted batch.
+"""The rule by which a segment's indexes get entries, and the search from an index entry to the wanted batch.
 
 Kafka: LogSegment.append and LogSegment.recover have the rule, FileRecords.searchFor... the search.
 """
@@ -61,8 +61,8 @@ def index_batches(
 ) -> tuple[int, int, int, int]:
     """Write the entries for these batches; a batch's position plus `shift` is its position in the file.
 
-    A batch gets an entry if more than `interval` bytes lie before it, counted from the start of the batch
-    that got the last entry. So the first batch of a segment never gets one. `room` is how many entries the
+    A batch gets an entry if more than `interval` bytes come before it, counted from the start of the last
+    batch that got an entry. So the first batch of a segment never gets one. `room` is how many entries the
     offset and the time index can still take. Returns (batches done, offset entries, time entries, outcome);
     if the outcome is a problem, it is about the batch after those done.
     """
@@ -121,10 +121,10 @@ def seek(
     """Go from header to header from data[0] on; found[0] gets the batch searched for, found[1] is scratch.
 
     data[:filled] has been read; the file ends at `end`, counted from data[0]. Bodies need not be in the
-    buffer. A search for the largest timestamp looks for one above that of found[0]. Returns (how it ended,
+    buffer. A search for the largest timestamp starts with the one in found[0]. Returns (how it ended,
     position of the batch where it ended, headers seen).
     """
-    position: Any = np.int64(0)  # a mere 0 would be a type of its own to Numba, and compiled twice
+    position: Any = np.int64(0)  # a plain 0 has another type in Numba: all would be compiled twice
     count = 0
     best: Any = found[0]
     while True:

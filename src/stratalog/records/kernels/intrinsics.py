@@ -1,6 +1,6 @@
 """The functions of `memory.py`, and CRC-32C of eight bytes, as machine instructions for compiled kernels.
 
-Imported with the first kernel that is compiled or loaded.
+This module is imported with the first kernel that is compiled or loaded.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def prefetch(typing_context: Any, data: Any, position: Any) -> Any:
         name = "llvm.prefetch.p0"
         function_type = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
         function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name=name)
-        builder.call(function, [address, number(0), number(3), number(1)])  # to read, keep close, data
+        builder.call(function, [address, number(0), number(3), number(1)])  # read, all caches, data
         return context.get_dummy_value()
 
     return types.void(data, types.intp), codegen

@@ -1,9 +1,10 @@
 """`@kernel`: a hot loop that runs as plain Python at first, and as machine code once it has much to do.
 
-Importing Numba and loading kernels takes longer than most commands work, and compiling a kernel for the first
-time takes seconds. So a kernel that says how many bytes a call processes runs small calls as plain Python,
-until these calls have taken as long as loading would take (`PLAIN_BYTES`, `PLAIN_SECONDS`). All others are
-compiled at their first call (`machine.py`). Why: docs/decisions/0034-kernels-begin-as-plain-python.md.
+Importing Numba and loading kernels takes longer than the work of most commands, and compiling a kernel for
+the first time takes seconds. So a kernel can declare how many bytes a call processes. Small calls of such a
+kernel (`PLAIN_BYTES`) run as plain Python, until they have taken as long as loading would take
+(`PLAIN_SECONDS`). All other kernels are compiled at their first call (`machine.py`). Why:
+docs/decisions/0034-kernels-begin-as-plain-python.md.
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ def kernel(
 ) -> Any:  # Any: a kernel, or what makes one
     """Compile on first use, without the GIL; cached on disk if possible.
 
-    `size` says about how many bytes a call with these arguments processes; small calls then run as plain
-    Python. `twin` is another function for plain Python, if that is much faster there.
+    `size` returns about how many bytes a call with these arguments processes; with it, small calls run as
+    plain Python. `twin` replaces the function in plain Python, if it is much faster there.
     """
 
     def make(function: Callable[P, R]) -> Callable[P, R]:
@@ -166,7 +167,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 def compiled_by(make: Callable[[], Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """For a function that compiled kernels need in another form: `make` returns an intrinsic of Numba.
 
-    If it returns None, the function itself is compiled.
+    If `make` returns None, the function itself is compiled.
     """
 
     def remember(function: Callable[P, R]) -> Callable[P, R]:
@@ -187,9 +188,10 @@ def compile_always() -> None:
 
 
 class Forms(ABC):
-    """Kernels in one of their forms, plain or compiled: each of them sees the others in the same form.
+    """Kernels in one form, plain or compiled: a kernel in this form calls others in the same form.
 
-    A function is copied with its own global names, in which the name of a kernel refers to its form.
+    A function is copied with global names of its own, among which the name of a kernel refers to the kernel's
+    form.
     """
 
     def __init__(self) -> None:
@@ -208,7 +210,7 @@ class Forms(ABC):
 
     @abstractmethod
     def kernel_form(self, kernel: Kernel[..., Any], copy: Callable[[FunctionType], FunctionType]) -> Any:
-        """The form of a kernel, of which `copy` makes a function with names of its own."""
+        """The form of a kernel; `copy` makes a copy of its function with global names of its own."""
 
     @abstractmethod
     def helper_form(self, function: FunctionType, copy: Callable[[FunctionType], FunctionType]) -> Any:
@@ -262,7 +264,7 @@ class PlainForms(Forms):
 
 
 _PLAIN = PlainForms()
-_ENTERED: dict[int, Kernel[..., Any]] = {}  # by the id of the dispatcher that has taken its name
+_ENTERED: dict[int, Kernel[..., Any]] = {}  # kernels by the id of the dispatcher that has replaced them
 
 
 def maker_of(function: FunctionType) -> Callable[[], Any]:
@@ -271,7 +273,7 @@ def maker_of(function: FunctionType) -> Callable[[], Any]:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """The global names that a function may use, and attributes, which are harmless here."""
+    """The global names that a function may use; attribute names are among them, which does no harm."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -279,7 +281,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _as_compiled(result: Any) -> Any:
-    """Numbers of NumPy as Python's, which compiled kernels return."""
+    """NumPy's numbers converted to Python's, because compiled kernels return those."""
     if isinstance(result, tuple):
         return tuple(map(_as_compiled, result))
     return result.item() if isinstance(result, np.generic) else result

@@ -1,8 +1,8 @@
-"""The map of `scanning/latest.py` from the hash of a key to its last offset; marks rows with such offsets.
+"""The map from the hash of a key to its last offset, for `scanning/latest.py`; marks the rows to keep.
 
 A slot is three words: the two halves of the key's hash, and its offset plus one, so that memory which is all
-zeros is an empty map. Unlike the cleaner's map (`offset_map.py`) it grows, takes records in any order, and
-any offset.
+zeros is an empty map. Unlike the cleaner's map (`offset_map.py`) it grows, and takes any offsets in any
+order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = 3  # of a slot
 
 @inlined
 def _ask_for(slots: MapSlots, slots_count: Any, high: Any) -> None:
-    """Prefetch the two cache lines in which a search for this hash begins: in a full map it needs both."""
+    """Prefetch the first two cache lines of a search for this hash: in a nearly full map it needs both."""
     at = home_of(high, slots_count) * WORDS
     prefetch(slots, at)
     prefetch(slots, at + WORDS_IN_A_LINE)
@@ -101,9 +101,9 @@ def mark_stored(
     kept: NDArray[np.bool_],
     found: NDArray[np.bool_],
 ) -> None:
-    """Mark the rows whose offsets are in `offsets`; rows without a value only if `with_null_values` is set.
+    """Mark the rows with one of these offsets; rows without a value only if `with_null_values` is set.
 
-    `found` marks the `offsets` that a row has, with a value or not.
+    `found` gets a mark for each of the `offsets` that occurs in a row, with a value or not.
     `offsets` ascend, and rows normally do too. After a step backwards, in a damaged batch, the place in
     `offsets` is searched again.
     """

@@ -1,8 +1,8 @@
 """Finds the first record at or after a time, in bytes of a log that are already in memory.
 
-The record is nearly always in an uncompressed v2 batch, a few batches after the place that an index names:
-then one call is enough. The readers that know all formats do the rest, from the batch where this kernel
-stops.
+The record is nearly always in an uncompressed v2 batch, a few batches after the one that the index points to:
+then one call is enough. In other cases the readers that know all formats continue from the batch where this
+kernel stops.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kernels as machine code: compiled by Numba, once, and where the result is kept.
+"""Kernels as machine code: compiles them once with Numba, and caches the result.
 
 Imported when the first kernel is to be compiled or loaded, as Numba takes long to import. The stamp of every
-compiled kernel is a hash of all kernel sources, since kernels inline each other. Where no folder can be
-written, as in a container without a home, kernels are compiled without a cache, with one warning. Why:
+compiled kernel is a hash of all kernel sources, since kernels inline each other. If no folder can be written,
+as in a container without a home directory, kernels are not cached, and one warning says so. Why:
 docs/decisions/0006-stamp-of-kernels.md.
 """
 
@@ -58,8 +58,8 @@ def counts_of(kernel: Kernel[..., Any]) -> tuple[int, int]:
 def compiled_features() -> frozenset[str]:
     """The features of the CPU that Numba compiles for, by LLVM's names (`sse4.2`, `crc`).
 
-    These may be fewer than this machine's: NUMBA_CPU_NAME may ask for less, and LLVM fails on an instruction
-    that its target does not have.
+    These may be fewer than the CPU of this machine has, because of NUMBA_CPU_NAME. LLVM fails on an
+    instruction that its target does not have.
     """
     _triple, _cpu, features = cpu_target.target_context.codegen().magic_tuple()
     return frozenset(name[1:] for name in features.split(",") if name.startswith("+"))

@@ -50,13 +50,13 @@ def load_u32(data: Bytes, position: int) -> int:
 
 
 @compiled_by(intrinsic("load_i64"))
-def load_i64(data: Bytes, position: int) -> Any:  # Any: np.int64, which mypy does not take for an int
+def load_i64(data: Bytes, position: int) -> Any:  # Any: np.int64, which mypy does not accept as an int
     # Not an int: sums with damaged offsets and timestamps must wrap as in compiled code and in Java.
     return np.int64(int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True))
 
 
 @compiled_by(intrinsic("load_u64_le"))
-def load_u64_le(data: Bytes, position: int) -> Any:  # Any: np.uint64, which mypy does not take for an int
+def load_u64_le(data: Bytes, position: int) -> Any:  # Any: np.uint64, which mypy does not accept as an int
     return np.uint64(int.from_bytes(data[position : position + 8].tobytes(), "little"))
 
 
@@ -90,8 +90,8 @@ def _move32(to: Bytes, to_position: int, data: Bytes, position: int) -> None:
 def copy_bytes(to: Bytes, to_position: int, data: Bytes, position: int, size: int) -> None:
     """Copy `size` bytes; never touches a byte outside the two ranges.
 
-    Keys and values are short, and calling the C library's memcpy costs more than the copy: two overlapping
-    vectors cover any size between one and two vectors exactly.
+    Keys and values are short, and calling the C library's memcpy costs more than the copy itself. Two vectors
+    that may overlap cover exactly any size between one and two vectors.
     """
     if size >= 16:
         if size <= 32:

@@ -1,12 +1,13 @@
 """The cleaner's map from the hash of a key to the last offset of that key: open addressing in one array.
 
 A slot is two words. The first is the lower half of the key's hash. The second has 24 bits of the upper half
-and, in its lower 40 bits, the offset counted from `state[BASE]`, plus one: so memory which is all zeros is an
-empty map and costs nothing until it is used. Four slots share a cache line, and slots are probed one after
-the other from where another 32 bits of the hash point, so most searches end in the line that they begin in.
+and, in its lower 40 bits, the offset counted from `state[BASE]`, plus one. So memory that is all zeros is an
+empty map, and costs nothing until it is used. Another 32 bits of the hash say at which slot a search begins;
+it then goes from slot to slot. Four slots share a cache line, so most searches end in the line that they
+begin in.
 
 The map also notes which offsets it was given, in bits. Once it is filled, these bits and the offsets in its
-slots show, without a hash, whether a record is the newest of its key. Kafka: SkimpyOffsetMap
+slots show whether a record is the newest of its key, without hashing the key again. Kafka: SkimpyOffsetMap
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ AHEAD = 12  # how many rows ahead slots are prefetched: a slot is almost never i
 OFFSET_BITS = 40
 _OFFSET = (1 << OFFSET_BITS) - 1
 _TAG = (1 << 64 - OFFSET_BITS) - 1
-REACH = 1 << OFFSET_BITS - 1  # how far from the first offset any other may be, on either side
+REACH = 1 << OFFSET_BITS - 1  # how far any other offset may be from the first, on either side
 
 # The state of a map; an array, so that a kernel can change it. SEEN is the last offset that was looked at,
 # DISORDER is 1 if an offset was not above the offset before it.
@@ -73,7 +74,7 @@ def _stored(state: NDArray[np.int64], offset: Any) -> Any:
     if state[ENTRIES] == 0:
         state[BASE] = max(np.int64(0), offset - REACH)
     base = state[BASE]
-    # 1 means the base itself, which is a record's offset only if it is 0.
+    # The number 1 means the base itself. That is the offset of a record only if the base is 0.
     if offset - base > _OFFSET - 1 or offset < base or (offset == base and base > 0):
         return np.int64(0)
     return offset - base + 1
@@ -87,7 +88,7 @@ def _put(slots: MapSlots, at: Any, low: Any, high: Any, stored: Any) -> None:
 
 @inlined
 def _offset_at(slots: MapSlots, at: Any, base: Any) -> Any:
-    """The offset in a slot, -1 if it is empty; 0 for a key that is there without a record."""
+    """The offset in a slot, -1 if it is empty; 0 if the key was stored without an offset (`put_sampled`)."""
     stored = np.int64(slots[at + 1] & np.uint64(_OFFSET))
     return stored - 1 if stored <= 1 else stored - 1 + base
 
@@ -119,8 +120,8 @@ def put_records(
 
     `skipped` are batches to skip (aborted ones); control batches have no user keys. `noted` gets a bit for
     each stored offset, from start_offset on, as far as it reaches. Returns (records seen, whether the map was
-    full before the next record): at least one slot always stays empty, so that a search ends. For an offset
-    out of reach, the map counts as full too.
+    full before the next record): at least one slot always stays empty, so that a search ends. An offset out
+    of reach is treated as if the map were full.
     """
     slots_count = len(slots) // WORDS
     row = 0
@@ -185,8 +186,8 @@ def find_noted(
     key1: Any,
     found: NDArray[np.int64],
 ) -> int:
-    """As `get_offsets`, for rows whose keys are not hashed: a noted offset is the last of its key, or the key
-    has a later one.
+    """As `get_offsets`, but without the hashes of noted rows: a noted offset is the last of its key, or the
+    key has a later one.
 
     The key of a row that is not noted is hashed here; returns how many such rows there are.
     """
@@ -221,7 +222,7 @@ def put_sampled(
 ) -> bool:
     """Like `put_records`, but only for keys that are in the map or in a `sampled` batch.
 
-    If a sampled batch is itself skipped, its keys get offset 0, so no record counts as older. Returns whether
+    If a sampled batch is itself skipped, its keys get offset 0, so that no record is older. Returns whether
     the map was full.
     """
     slots_count = len(slots) // WORDS

@@ -1,8 +1,8 @@
-"""One pass over a piece of a segment: the walk, its expected indexes, its producers and epochs.
+"""One pass over a piece of a segment: walks its batches, and finds its index entries, producers and epochs.
 
-Its three kernels share a table of a few rows, which stays in the CPU's first cache. It returns to Python
-before the end of the piece only for more memory or for a special batch. So a segment of small batches is
-scanned at the speed of its checksums. Kafka: LogSegment.recover
+The three kernels for these tasks share a table of a few rows, which stays in the CPU's first-level cache. The
+pass returns to Python before the end of the piece only for more memory or for a special batch. So a segment
+of small batches is scanned at the speed of its checksums. Kafka: LogSegment.recover
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRONG_CRC = 5
 OFFSET_OVERFLOW = 6
 NOT_ASCENDING = 7
 NEEDS_ROOM = 8  # for producers, events, epochs or entries: continue from the position returned
-# row 0 of the table is a control batch that only Python can read; everything else already includes it
+# row 0 of the table is a control batch whose record only Python can read; all else in it is already processed
 MARKER = 9
 
 # Indexes in `facts`, which is passed from call to call.
@@ -139,8 +139,9 @@ def _take_plain(
 ) -> int:
     """Process good batches without producers or new epochs; returns the position of the first other batch.
 
-    These are the same rules as below, for the most common small batches, without a row for each: 25 % faster
-    at 280 bytes. All other batches, also those with a wrong checksum, are left to the table.
+    It applies the same rules as the code for the table, to the most common small batches, but writes no row
+    for each: 25 % faster for batches of 280 bytes. All other batches, also those with a wrong checksum, are
+    left to the table.
     """
     progress, offset_entries, time_entries = indexes
     at: Any = progress[0]

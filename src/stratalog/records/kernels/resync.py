@@ -1,8 +1,8 @@
-"""Finds batches after damage, where no length leads to them: a batch may start at any byte.
+"""Finds batches after damage, where no length says where the next batch starts: it may start at any byte.
 
 The checksum covers neither the offset nor the length, so both are checked against the offsets and epochs that
-may follow here. The checksum is computed only if they fit, so the search is about as fast as reading byte by
-byte.
+may follow here. The checksum is computed only if they fit, so the search takes little longer than a look at
+every byte.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def find_start(
 ) -> tuple[int, int]:
     """Search data[start:filled] for the first batch that may follow the `last` one; returns (position, how).
 
-    `end` is the end of the file as a position in the buffer, perhaps past its end. Offsets are above
-    last[OFFSET] and below `next_base`, epochs not below last[EPOCH]. Only v2 batches are found: older
-    messages have too few fields to recognise them.
+    `end` is the end of the file as a position in the buffer; it may be past the buffer's end. The offsets of
+    a batch must be above last[OFFSET] and below `next_base`, its epoch not below last[EPOCH]. Only v2 batches
+    are found: older messages have too few fields to recognise them.
     """
     for position in range(start, filled - HEADER_SIZE + 1):
         if load_u8(data, position + MAGIC_AT) != 2:

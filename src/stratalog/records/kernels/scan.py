@@ -1,8 +1,8 @@
 """Gathers producers, transactions and leader epochs of a run of batches in one pass.
 
-Nearly every batch of today's producers has a producer id, so a list of them would be as long as the log. A
-row is kept for each producer instead, with its last five batches; only the starts and ends of transactions
-are listed one by one. Kafka: ProducerAppendInfo, as LogSegment.recover drives it.
+Nearly every batch of today's producers has a producer id, so a list of these batches would be as long as the
+log. Instead there is one row for each producer, with its last five batches; only the starts and ends of
+transactions are listed one by one. Kafka: ProducerAppendInfo, as LogSegment.recover drives it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from stratalog.records.kernels.walk import CODEC_MASK, BatchTable
 
 KEPT_BATCHES = 5
 
-# The state of a producer by these batches alone; -1 is unknown. `first_epoch` is the epoch of its first
-# batch. `epoch_changed` says that another epoch followed, which makes a broker forget the earlier batches.
+# The state of a producer, as far as these batches alone show it; -1 is unknown. `first_epoch` is the epoch of
+# its first batch. `epoch_changed` says that another epoch followed, which makes a broker forget the earlier
+# batches.
 PRODUCER = rows_of(
     [
         ("producer_id", np.int64),
@@ -168,7 +169,7 @@ def end_txn(
     producers: ScanTable,
     events: ScanTable,
 ) -> None:
-    """Process a marker. There is room: `gather` checks before every batch."""
+    """Process a marker. There is room for it: `gather` checks that before every batch."""
     producer: Any = producers[_row_of(batch.producer_id, batch.producer_epoch, counts, slots, producers)]
     _see_epoch(producer, batch.producer_epoch)
     producer.coordinator_epoch = coordinator_epoch

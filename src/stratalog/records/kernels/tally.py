@@ -17,7 +17,7 @@ from stratalog.records.kernels.jit import kernel, rows_of
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.offset_map import Hashes
 
-# The amounts of a key. The last two are upper bounds for amounts from before its slot was made.
+# The amounts of a key. The last two are upper bounds for what was not counted before the key got its slot.
 SLOT = rows_of(
     [
         ("low", np.uint64),
@@ -107,7 +107,7 @@ def put_back(
 def cut_keys(data: Bytes, rows: RecordTable, size: int, delimiter: int) -> None:
     """Shorten the keys of the rows to their prefixes: to `size` bytes, or up to and including the delimiter.
 
-    A size or delimiter below 0 is none; a key that does not have the delimiter stays whole.
+    A negative size or delimiter means none; a key that does not have the delimiter stays whole.
     """
     for i in range(len(rows)):
         key_size: Any = rows[i].key_size

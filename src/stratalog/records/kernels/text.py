@@ -1,7 +1,7 @@
 """Batches and records as the lines of Kafka's dump tool, written as bytes into a buffer.
 
 A segment of 1 GiB becomes some ten million lines. Here a line takes less than 0.2 microseconds; making a
-Python string takes longer.
+Python string for it would take longer.
 
 Kafka: DumpLogSegments.printBatchLevel, printRecordMetadata, printRecordContents
 """
@@ -39,7 +39,7 @@ LONGEST_BATCH = 1024
 LONGEST_RECORD = 512
 WIDEST = 3  # an invalid byte becomes the three bytes of U+FFFD
 
-NO_OFFSET = INT64_MIN  # the record before is unknown, so nothing is missing between it and this one
+NO_OFFSET = INT64_MIN  # the record before is unknown, so no gap is reported before this one
 APPEND_TIME_BIT, CONTROL_BIT, HORIZON_BIT = 8, 32, 64
 FLAGS_SHIFT = 4  # of the bits transactional, control, delete horizon
 CODEC_MASK = 7
@@ -114,15 +114,15 @@ def write_lines(
     out: Bytes,
     gaps: NDArray[np.int64],
 ) -> tuple[int, int, int, tuple[int, int, int]]:
-    """Write the lines of these rows; each batch's line comes before its first row, also without rows.
+    """Write the lines of these rows. The line of a batch comes before those of its records, if it has any.
 
     `at` is (row, first batch whose line is not written, offset of the record before); batches up to
-    `batches_end` get their line at the end if not before. `base_position` is where data[0] lies in the file.
-    `gaps` gets (offset, offset of the next record) if that is not the next number. Returns (bytes written,
-    gaps written, why it stopped, at).
+    `batches_end` that have no line yet get one at the end. `base_position` is the position of data[0] in the
+    file. `gaps` gets (offset, offset of the next record) if the second is not the number after the first.
+    Returns (bytes written, gaps written, why it stopped, at).
     """
     row_index, due, _ = at
-    last_offset: Any = np.int64(at[2])  # the number after the largest is the smallest, compiled or not
+    last_offset: Any = np.int64(at[2])  # an int64 wraps around in the same way, compiled or not
     used = 0
     gaps_count = 0
     while row_index < len(rows):
@@ -254,9 +254,9 @@ def _write_header_keys(data: Bytes, position: int, size: int, count: int, out: B
 
 @kernel
 def _write_legacy_crc(data: Bytes, row: Any, magic: int, out: Bytes, at: int) -> int:
-    """Write the message's own checksum, which v0 and v1 messages have, also inner ones.
+    """Write the message's own checksum: every v0 and v1 message has one, also an inner message.
 
-    Its end is in the row.
+    The row has the end of the message.
     """
     start = row.key_position - (30 if magic == 1 else 22)
     stored = load_u32(data, start + 12)

@@ -1,4 +1,4 @@
-"""Checks on batches that are to be appended: the rules that look at every batch and at every record.
+"""Checks batches that are to be appended: the rules for every batch and for every record.
 
 Kafka: UnifiedLog.analyzeAndValidateRecords, LogValidator
 """
@@ -43,7 +43,7 @@ KNOWN_ATTRIBUTES = 0x7F  # Kafka clears all other bits when it rewrites the attr
 CODEC_MASK = 7
 CONTROL = 1 << 5
 HIGHEST_CODEC = 4
-# A number in the source is a type of its own to Numba at first: what is called with it is compiled twice.
+# In Numba, a number in the source has a type of its own: a function that is called with it is compiled twice.
 _ZERO: Any = np.int64(0)
 ROWS = 256  # how many records `check_ready` decodes at a time
 
@@ -189,7 +189,7 @@ def record_problem(key_size: int, timestamp: Any, append_time: bool, rules: Reco
 def check_rows(
     batches: BatchTable, rows: RecordTable, first: int, rules: RecordRules
 ) -> tuple[int, Any, Any]:
-    """(records that are refused, largest timestamp, whether offsets count on from `first`) of these rows."""
+    """(records refused, largest timestamp, whether offsets are `first`, `first` + 1 ...) of these rows."""
     refused = 0
     max_timestamp: Any = np.int64(-1)
     in_order = True
@@ -278,18 +278,18 @@ def check_and_stamp(
 
 @kernel(size=lambda data, *_: data.size)
 def check_ready(data: Bytes, rules: NDArray[np.int64], now: int) -> tuple[int, Any]:
-    """Check the set of a client that may be written as it is, but for its offsets and epoch.
+    """Check whether a client's set is ready to be written once its offsets and epoch are set.
 
-    That is a single v2 batch that fills `data`, without attributes and producer, in which all is right.
+    A ready set is a single valid v2 batch that fills `data`, without attributes and producer.
     `rules` are (largest size of a batch, whether records need keys, `before_max` and `after_max` of the
-    RecordRules): one array, because each number costs as much as an array.
+    RecordRules): one array, because passing a number costs as much as passing an array.
 
     Returns (number of records, their largest timestamp), or (0, -1) for any other set.
     """
     other = (0, np.int64(-1))
     if data.size < SMALLEST_V2 + LOG_OVERHEAD or data.size > rules[0]:
         return other
-    # The header first: most sets that are not ready show it there, and the CRC takes a hundred times as long.
+    # The header first: it rules out most sets that are not ready, and the CRC takes a hundred times as long.
     if load_u8(data, MAGIC_AT) != 2 or load_i32(data, 8) != data.size - LOG_OVERHEAD:
         return other
     if load_i64(data, 0) != 0 or load_i16(data, 21) != 0 or load_i64(data, 43) > NO_PRODUCER_ID:

@@ -1,4 +1,4 @@
-"""The walk goes through a buffer from batch to batch, and checks every checksum.
+"""Goes through a buffer from batch to batch (the walk), and checks every checksum.
 
 Kafka's own walk is `FileLogInputStream.nextBatch` and `RecordBatch.ensureValid`; the rules are in
 docs/formats/record-batch.md. The result is one row of `BATCH` for each whole batch.
@@ -55,7 +55,7 @@ HEADER_SIZE_UP_TO_MAGIC = 17
 SMALLEST_V0 = 14
 SMALLEST_V1 = 22
 SMALLEST_V2 = 49  # the 61 bytes of the header without the twelve that the length does not count
-LARGEST = INT32_MAX - LOG_OVERHEAD  # a batch with its twelve bytes; a segment has no more
+LARGEST = INT32_MAX - LOG_OVERHEAD  # of `batch_length`: with its twelve bytes, a batch fits into a segment
 CODEC_MASK = 7
 LOG_APPEND_TIME = 1 << 3
 CONTROL = 1 << 5
@@ -79,7 +79,7 @@ def walk(
     while True:
         if position == end:
             return count, position, END
-        # Kafka parses nothing when exactly 17 bytes are left, though a header up to magic would fit.
+        # If exactly 17 bytes are left, Kafka reads no batch, although everything up to magic would fit.
         if end - position <= HEADER_SIZE_UP_TO_MAGIC:
             return count, position, TORN
         length = load_i32(data, position + 8)
@@ -122,8 +122,8 @@ def survey(batches: BatchTable, start: int) -> tuple[int, bool, int, bool]:
     """What a reader must know about the rows from `start` on before it decodes them.
 
     Returns (the first row with a wrong checksum, or the number of rows; whether a batch before it is a
-    control batch; the end of the run of one family, v2 or older, valid or not; whether a batch of the run is
-    compressed). One call costs less than two NumPy operations on a column.
+    control batch; the end of the run of batches of one family, v2 or older, whatever their checksums; whether
+    a batch of the run is compressed). One call costs less than two NumPy operations on a column.
     """
     good = len(batches)
     has_control = False
@@ -150,7 +150,8 @@ def choose(
 ) -> int:
     """Mark the batches that may have records of [start_offset, last_offset]; returns how many these are.
 
-    The first offset of a legacy wrapper is inside it, and only a v2 batch can be a control batch.
+    The first offset of a legacy wrapper is not known, because it is inside. Only a v2 batch can be a control
+    batch.
     """
     count = 0
     for i in range(len(batches)):
@@ -167,7 +168,7 @@ def choose(
 def ascend(batches: BatchTable, seen_offset: int) -> tuple[bool, int]:
     """Whether each batch begins after the last offset of the one before, and the first after `seen_offset`.
 
-    The second number is the `seen_offset` for the batches that follow.
+    Also returns the `seen_offset` for the batches that follow.
     """
     is_ascending = True
     for i in range(len(batches)):
@@ -180,7 +181,8 @@ def ascend(batches: BatchTable, seen_offset: int) -> tuple[bool, int]:
 def run_facts(batches: BatchTable) -> tuple[int, int]:
     """(the records that the headers count, the timestamp type of all batches or MIXED).
 
-    A type is that of `TimestampType`: -1 for v0, which has no timestamps. Counts below 0 are not counted.
+    The type is a number of `TimestampType`: -1 for v0, which has no timestamps. Negative counts are not
+    added.
     """
     records_count: Any = np.int64(0)  # without the compiler NumPy would keep 32 bits
     timestamp_type = MIXED
