@@ -2,7 +2,7 @@
 
 cleaner          cleans logs in the background, and deletes old segments
 cleaner_manager  hands logs to the cleaner's threads; the cleaner's checkpoint
-cleaning_states  whether a log is being cleaned, or paused
+cleaning_states  whether a log is being cleaned, or its cleaning is paused
 closing          the end of a clean run, in Kafka's order
 copies           copies of logs on their way to another directory
 creation         creates new logs
@@ -17,7 +17,7 @@ registry         the logs by partition: current, copies, offline
 removal          deletes partitions
 schedule         periodic tasks
 starting         opens the session, and checks that its directories belong together
-throttle         a limit of bytes a second for reading and writing
+throttle         limits how many bytes a second are read and written
 truncation       truncates logs while their cleaning is paused
 
 Not here: work on stopped directories (`operations/`); locks and clean-shutdown files (`directory/`).

@@ -1,6 +1,6 @@
 """Cleans compacted logs in the background, and deletes old segments of all logs.
 
-Each thread takes the dirtiest log that is due, and if there is none, rests for log.cleaner.backoff.ms. After
+Each thread takes the dirtiest log that is due. If there is none, it waits for log.cleaner.backoff.ms. After
 every attempt, old segments of compacted logs are deleted. A task of the log manager's schedule
 (`clean_up_logs`) deletes those of other logs, as in Kafka. Kafka: LogCleaner, LogManager.cleanupLogs
 """
@@ -125,13 +125,13 @@ class LogCleaner:
             logger.info("the cleaning of %s was discarded: %s", log.topic_partition, error)
             end_offset = None  # the code that cut the log has already updated the checkpoint
         except Exception as error:
-            # Any error is caught here, even a lack of memory or a bug: otherwise it would end this thread of
-            # the cleaner, and compaction with it. Only this log is skipped for an hour, with the reason
-            # logged and its bytes in the metrics; the others are cleaned. Kafka: LogCleaningException
+            # Any error is caught here, even a lack of memory or a bug: otherwise it would end this thread,
+            # and with it compaction. This log is skipped for an hour; the reason is logged, and its bytes are
+            # in the metrics. Other logs are cleaned. Kafka: LogCleaningException
             failure = error
         finally:
-            # This comes before any report: a thread that waits for the log may hold the lock that reporting
-            # needs.
+            # The log is given back before a failure is reported: a thread that waits for the log may hold the
+            # lock that the report needs.
             self.manager.done_cleaning(log, end_offset)
         if failure is not None:
             self._give_up(log, failure)

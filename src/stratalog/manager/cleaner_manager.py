@@ -81,7 +81,8 @@ class LogCleanerManager:
             return logs
 
     def pause_not_compacted(self) -> Sequence[Log]:
-        """The logs that only retention handles, paused for the cleaner because their policy may change."""
+        """The logs that only retention handles, now paused: the cleaner must not take one if its policy
+        changes."""
         with self._changed:
             logs = [log for log in self._logs.current.values() if not log.config.compact]
             logs = [log for log in logs if log.topic_partition not in self._states]
@@ -129,7 +130,8 @@ class LogCleanerManager:
     def abort_and_pause(self, topic_partition: TopicPartition) -> None:
         """Stop and pause the cleaning of a log; returns when no thread cleans it any more."""
         with self._changed:
-            # Another caller may have stopped the cleaning already; its pause comes first.
+            # If another caller has already stopped the cleaning, wait until the log is paused for that
+            # caller.
             self._changed.wait_for(lambda: self._states.get(topic_partition) is not State.ABORTED)
             self._states.pause(topic_partition)
             self._changed.wait_for(lambda: self._states.get(topic_partition) is State.PAUSED)
@@ -192,7 +194,7 @@ class LogCleanerManager:
             self._write(directory, {}, without=topic_partition)
 
     def move(self, topic_partition: TopicPartition, source: str, target: str) -> None:
-        """Called when the log is in another directory; it is as clean as before.
+        """Called when the log was moved to another directory; it is clean up to the same offset.
 
         That is true because cleaning was paused before the copy was begun. If the log was in that directory
         before, a crash may have left an old entry there, which says nothing about this copy.
@@ -238,7 +240,8 @@ class LogCleanerManager:
             return {key: offset for key, offset in kept.items() if key != without}
 
         try:
-            # In one step: a truncation may lower the entry of its log in the same file at any moment.
+            # Read and written in one step: a truncation may lower the entry of its log in this file at any
+            # moment.
             found.checkpoints.cleaner_offsets.update(changed)
         except DiskError as error:
             self._failures.append((directory, error))

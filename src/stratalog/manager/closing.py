@@ -3,10 +3,10 @@
 1. high watermarks, while the logs are still open
 2. each log: flushed, its snapshot written, its indexes trimmed; several at a time in each directory
 3. by directory, if all of its logs are closed: recovery points, then log start offsets
-4. the clean-shutdown files (`Session.put_back_all`), once all directories have got this far, because their
-   epoch depends on all directories
+4. the clean-shutdown files (`Session.put_back_all`), when steps 1 to 3 are done for all directories, because
+the epoch in the files depends on all of them
 
-A log that fails to close fails its directory, and no other. Kafka: LogManager.shutdown
+If a log fails to close, its directory has failed; the others have not. Kafka: LogManager.shutdown
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def close_logs(
     if threading.main_thread().is_alive():
         with ThreadPoolExecutor(threads * len(directories), "stratalog-close") as pool:
             errors = [*pool.map(_close, found)]
-    else:  # during atexit, when executors accept no more work
+    else:  # at the interpreter's exit, when executors accept no more work
         errors = [*map(_close, found)]
     losses = []
     for (directory, log), error in zip(work, errors, strict=True):

@@ -1,10 +1,10 @@
 """The copies of logs that are being moved to another directory: begun, filled, swapped in.
 
-Cleaning of a log is paused from before its copy is begun until the copy is gone. A copy that was filled
+The cleaning of a log is paused before its copy is begun, until the copy is gone. A copy that was filled
 partly before and partly after a cleaning could have a record without the tombstone that deletes it. A copy
-that another run has begun is *unproven*: the log may have been compacted or cut since, by a broker or by
-`stratalog compact`, so its batches are compared before it replaces the log. If a log is truncated while it is
-copied, the copy is truncated too: by the thread that fills it, and not later than at the swap.
+that an earlier run has begun is *unproven*: since then a broker or `stratalog compact` may have compacted or
+cut the log. So its batches are compared with the log before it replaces the log. If a log is truncated while
+it is copied, the copy is truncated too: by the thread that fills it, and not later than at the swap.
 
 Kafka: ReplicaAlterLogDirsThread, LogManager.replaceCurrentWithFutureLog, abortAndPauseCleaning in
 ReplicaManager
@@ -27,8 +27,8 @@ from stratalog.manager.homes import Homes
 from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
 from stratalog.manager.registry import LogRegistry
 
-_MOST_ROUNDS = 10  # of copying what was appended meanwhile, before appends must wait for the rest
-_MOST_LEFT_SIZE = 1 << 20  # that may be left to copy while appends wait
+_MOST_ROUNDS = 10  # rounds of copying what was appended meanwhile; then appends wait for the rest
+_MOST_LEFT_SIZE = 1 << 20  # bytes that may be left to copy while appends wait
 
 
 class Copies:
@@ -50,10 +50,10 @@ class Copies:
             self._moving.add(topic_partition)
             source = self._logs.current.get(topic_partition)
             if source is not None:
-                source.forget_cuts(source.cuts)  # a copy that is only begun has no record that was cut off
+                source.forget_cuts(source.cuts)  # a new copy has no record of earlier cuts
 
     def go_on(self) -> None:
-        """Continue the copies that another run has begun."""
+        """Continue the copies that an earlier run has begun."""
         for topic_partition in self._logs.future:
             self.begin(topic_partition)
             self._unproven.add(topic_partition)

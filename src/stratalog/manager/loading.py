@@ -80,7 +80,7 @@ class LogOpening(NamedTuple):
 def _collector_paused() -> Iterator[None]:
     """Pause the garbage collector while many long-lived objects are created.
 
-    Its collections would walk all of them for nothing, which took as long as the loading itself."""
+    Its collections would go through all these objects in vain, which took as long as the loading itself."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -173,7 +173,7 @@ class Loading:
         self.strays += [join_path(directory.path, name) for name in directory.layout.strays]
 
     def _lower_recovery_points(self, directory: LogDirectory) -> None:
-        """Lower recovery points that are above the end of their log: they would wrongly cover later appends.
+        """Lower recovery points above the end of their log: otherwise later appends would count as flushed.
 
         After a truncation inside a batch, no file shows where the log ended, so the next start finds a lower
         end.
@@ -186,7 +186,7 @@ class Loading:
         directory.checkpoints.recovery_points.update(lowered)
 
     def _set_aside(self, disk: Disk, directory: LogDirectory, entry: PartitionEntry, reason: str) -> None:
-        """Rename a stray partition to -stray, unopened. A broker loads it first, and then never closes it."""
+        """Rename a stray partition to -stray, unopened. (A broker loads it first, and never closes it.)"""
         name = partition_directory_name(entry.topic_partition, DirectoryState.STRAY, uuid4().hex)
         path = join_path(directory.path, name)
         words = "%s in %s is a stray partition and is renamed to %s: %s"

@@ -64,11 +64,11 @@ _Offsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 
 
 class LogManager:
-    """The logs in these directories (those of `server` if none are given); `startup` first, or a `with`.
+    """The logs in these directories, or in those of `server`. Call `startup` first, or use a `with`.
 
     Topics have the settings of `topics`, or those in the cluster's metadata in one of the directories, which
-    override `server`. `set_strays_aside` renames partitions that are not this node's by that metadata.
-    `high_watermark_follows_end` is for logs without replicas: appended records can be read at once.
+    override `server`. `set_strays_aside` renames partitions that, by that metadata, do not belong to this
+    node. `high_watermark_follows_end` is for logs without replicas: appended records can be read at once.
     Thread-safe.
     """
 
@@ -154,7 +154,7 @@ class LogManager:
             delay_ms = self.topics.defaults.file_delete_delay_ms
             self._removal.leftovers(self.directories, max(self.config.log_initial_task_delay_ms, delay_ms))
         self._housekeeping.begin(self._schedule, self.config)
-        # Without known settings nothing is begun: the defaults would delete records.
+        # Retention and the cleaner need known settings: with the defaults they would delete records.
         if metadata is not None or self._is_configured:
             # Kafka's own topics are compacted by settings that only the cluster's metadata has.
             known = INTERNAL_TOPICS if metadata is not None else {*filter(self.topics.has, INTERNAL_TOPICS)}
@@ -272,7 +272,8 @@ class LogManager:
         """The log, created if necessary: in `directory`, in the preferred one, or in the one with the fewest
         logs.
 
-        If a directory is offline, a log is created only with `is_new`, because any other log may be in there.
+        If a directory is offline, a log is created only with `is_new`: a log that is not new may be in that
+        directory.
         """
         topic_partition = TopicPartition.of(topic_partition)
         wanted = None if topic_id is None else topic_id_of_user(topic_id)
@@ -365,7 +366,8 @@ class LogManager:
     def replace_current_with_future_log(self, topic_partition: PartitionKey) -> ManagedLog:
         """Replace a log by its copy, which must be complete; the old log is deleted.
 
-        Appends wait meanwhile, and are then refused with a LogMovedError: none is lost between the two.
+        Appends to the old log wait meanwhile, and are then refused with a LogMovedError, so that none is
+        lost.
         """
         topic_partition = TopicPartition.of(topic_partition)
         with self._life.lock:

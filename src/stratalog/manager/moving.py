@@ -25,8 +25,8 @@ def catch_up(source: Log, copy: Log) -> int:
     """Append to the copy the batches that it lacks, byte for byte; returns how many bytes.
 
     The log may be changed meanwhile. Records that are appended to it from now on may be left for the next
-    call, so that this call ends. Each round first removes from the copy what was cut off the log since: only
-    then is the end of the copy also the end of a batch of the log, or of a gap.
+    call, so that this call ends. Each round first removes from the copy what was cut off the log since the
+    last one. Only then does the copy end where a batch of the log, or a gap between batches, ends.
     """
     done, target = 0, source.log_end_offset
     while True:
@@ -35,7 +35,7 @@ def catch_up(source: Log, copy: Log) -> int:
         end = source.log_end_offset
         if copy.log_end_offset >= min(target, end):
             return done
-        size = min(_CHUNK_SIZE, copy.config.segment_size)  # which may be smaller now than the log's segments
+        size = min(_CHUNK_SIZE, copy.config.segment_size)  # the copy's segments may be smaller than the log's
         records = _read(source, copy.log_end_offset, size, cuts)
         if records:
             done += _append(copy, records)
@@ -48,7 +48,7 @@ def _follow_cuts(source: Log, copy: Log, cuts: Cuts) -> None:
     end = min(cuts.lowest_end, source.log_end_offset)
     if end < copy.log_end_offset:
         copy.truncate_to(end)
-    source.forget_cuts(cuts)  # not earlier: a move that is interrupted above still knows them
+    source.forget_cuts(cuts)  # not earlier: if this is interrupted before, the cuts are still known
     start = source.log_start_offset
     first = max(start, source.segments.first.base_offset)  # an emptied log may start below its first segment
     if copy.log_end_offset < first:
@@ -58,8 +58,8 @@ def _follow_cuts(source: Log, copy: Log, cuts: Cuts) -> None:
 def _read(source: Log, offset: int, size: int, cuts: Cuts) -> bytes | None:
     """Batches of the log; None if it was cut since, or has lost this offset.
 
-    Reads take no lock: during a truncation and an append, a read may return bytes from before and after, or
-    find no batch at all.
+    Reads take no lock: during a truncation and an append, a read may return old and new bytes mixed, or find
+    no batch at all.
     """
     try:
         records = source.read(offset, size, isolation=Isolation.LOG_END).records
@@ -89,10 +89,10 @@ def agreement(source: Log, copy: Log) -> int:
     """
     offset = 0
     while True:
-        # Asked in each round: records may be deleted or truncated meanwhile.
+        # Read again in each round: records may be deleted or truncated meanwhile.
         cuts, start = source.cuts, source.log_start_offset
         if copy.log_start_offset > start:
-            return start  # records were deleted in the copy, but a kill came before the log lost them
+            return start  # deleted in the copy; a kill came before they were deleted in the log
         offset = max(offset, start)
         end = min(source.log_end_offset, copy.log_end_offset)
         if offset >= end:
@@ -119,7 +119,7 @@ def take_marks_of(copy: Log, source: Log) -> None:
     """Flush the copy to the device, and give it the marks of the log it replaces."""
     start, high_watermark = source.log_start_offset, source.high_watermark
     if start > copy.log_start_offset:
-        # A log refuses a start above its high watermark. The source can have one, if both are in the same
+        # A log refuses a start above its high watermark. The source can have such a start, if both are in one
         # batch.
         copy.update_high_watermark(max(start, high_watermark))
         copy.increment_log_start_offset(start)

@@ -24,7 +24,7 @@ class Placement:
         self._preferred: dict[TopicPartition, str] = {}
 
     def prefer(self, topic_partition: TopicPartition, directory: Path) -> None:
-        """Choose the directory in which the log, or the copy of an existing log, will be created."""
+        """Choose the directory in which a new log, or the copy of an existing log, will be created."""
         self._preferred[topic_partition] = self.directory(directory).path
 
     def forget(self, topic_partition: TopicPartition) -> None:

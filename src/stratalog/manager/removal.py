@@ -1,7 +1,7 @@
 """Deletes partitions: renames their directories at once, removes them after file.delete.delay.ms.
 
-If this process dies before that, the next start removes them by their new name. Links are not followed.
-Kafka: LogManager.asyncDelete, deleteLogs, Utils.delete
+If this process dies before the delay has passed, the next start removes them by their new names. Links are
+not followed. Kafka: LogManager.asyncDelete, deleteLogs, Utils.delete
 """
 
 from __future__ import annotations

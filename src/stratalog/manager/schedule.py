@@ -28,7 +28,7 @@ class Schedule:
         delay_ms: int,
         stop: ScheduledTask | None = None,
     ) -> None:
-        """Run a task `delay_ms` from now and then periodically. An error in the task does not stop it.
+        """Run a task `delay_ms` from now, and then periodically, even after an error in the task.
 
         `stop` is called when the schedule is to stop, before it waits for tasks.
         """

@@ -1,8 +1,8 @@
 """The first half of a manager's start: opens the session and checks that its directories fit together.
 
-The checks come before any file is changed: no directory is in use, all are of one node, no partition is there
-twice. Missing directories are created before the checks. The checks are repeated after a recovery, which may
-have finished a write.
+Before any file is changed, it checks that no directory is in use, that all belong to one node, and that no
+partition is there twice. Missing directories are created before the checks. The checks are repeated after a
+recovery, which may have finished a write.
 
 Kafka: LogManager, MetaPropertiesEnsemble
 """
@@ -65,7 +65,7 @@ def check_any_online(directories: Sequence[LogDirectory]) -> None:
 
 
 def _check_no_duplicates(directories: Sequence[LogDirectory], moves: Collection[PendingMove]) -> None:
-    """UsageError if a partition is there twice, unless one of the moves takes one of the two away."""
+    """UsageError if a partition is there twice, unless one of these moves will remove one of the two."""
     problems = find_duplicates(
         (directory.path, entry)
         for directory in directories

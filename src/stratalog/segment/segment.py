@@ -54,9 +54,8 @@ def waiting_in(disk: Disk, directory: str) -> list[LogSegment]:
 class LogSegment:
     """A .log file with its .index, .timeindex and .txnindex; `reader` reads them.
 
-    It knows how far they are written and synced: `names_count` is the number of files it has created, and
-    `names_synced_count` is how many of them the last sync of the directory included. The owner of the segment
-    sets it.
+    It knows how far they are written and synced. `names_count` is the number of files it has created; its
+    owner sets `names_synced_count` to how many of them the last sync of the directory included.
     """
 
     __slots__ = (
@@ -175,8 +174,7 @@ class LogSegment:
     # Write
 
     def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
-        """Write a set of batches; `batches` are its rows as a walk finds them, and largest_offset is the last
-        offset.
+        """Write a set of batches; `batches` are its rows as a walk finds them, the last with largest_offset.
 
         As in Kafka, a full index or offsets that go backwards are noticed only after the bytes are in the
         file. So the caller must check `is_index_full` first.

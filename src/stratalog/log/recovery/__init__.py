@@ -3,22 +3,22 @@
 facts                 the values that a plan and its report are made of
 findings              findings of the sequence, in words
 index_checks          whether the indexes of a segment that is not scanned match its log
-inventory             the files as they will be once every interrupted swap is finished
+inventory             the files as they will be when every interrupted swap is finished
 manifest              the lines of a quarantine's manifest
-manifest_file         the file with these lines
+manifest_file         the file that has the lines of the manifest
 plan                  the steps that lead to the state a clean shutdown leaves
 quarantine            keeps what recovery cuts off
 ranges                ranges of a file: joined, subtracted
-result_scans          results of scans instead of the disk, for the second pass through the sequence
-run                   the whole recovery of one partition; checks what a torn tail may hide
-salvage               which batches after damage may stay, and the rewriting
+result_scans          answers the sequence from the results of scans, when they are done
+run                   the whole recovery of one partition; checks whether a torn tail hides batches
+salvage               decides which batches after damage may stay, and rewrites the segment
 salvage_search        the search for batches after damage
 salvage_transactions  transactions that were open at a gap
-salvaging             reads damaged segments a second time
+salvaging             reads damaged segments again, to salvage batches
 sequence              the order in which a broker recovers segments
-small_files           the indexes, snapshots and epochs that are written, and in which order
-stale_tail            valid batches after the log's last batch, which must not stay
-steps                 the steps as values, and the code that does them
+small_files           which indexes, snapshots and epochs are written, and in which order
+stale_tail            stale batches after the log's last batch, which must not stay
+steps                 the steps of a plan as values, and the code that does them
 stitch                combines scans to producer state and aborted transactions
 survey                which segments must be scanned, and why
 task                  one scan, as a value that travels to a thread or a Spark task

@@ -13,7 +13,7 @@ from stratalog.log.epochs import EpochEntry
 
 
 class FileFact(NamedTuple):
-    """A file as the survey found it, under the name it has on disk now (for example `….log.swap`).
+    """A file as the survey found it, under its present name on disk (for example `….log.swap`).
 
     It is the precondition of a step: any change of the file meanwhile changes one of these fields.
     """
@@ -95,7 +95,7 @@ def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Fi
     """The finding that deleted records may be visible again, because the start of the log is lost.
 
     `start` is the base of the first segment, where the log starts now. The first leader epoch begins where
-    the log starts (a broker raises it with the start), so epochs from `start` on show that no record was
+    the log starts, because a broker moves both together. So if the epochs begin at `start`, no record was
     deleted.
     """
     if epochs and epochs[0].start_offset <= start:

@@ -43,6 +43,6 @@ def findings_of(sequence: RecoverySequence, survey: Survey) -> Iterator[Finding]
             consequence="The log is emptied and starts again at that offset.",
         )
     is_clean = survey.settings.had_clean_shutdown
-    is_told = survey.end_offset is not None  # the survey knew the log's end and has reported it
+    is_told = survey.end_offset is not None  # the survey has found the end, and reported a missing snapshot
     if is_clean and not is_told and sequence.log_end_offset in sequence.snapshots.written:
         yield missing_snapshot(sequence.log_end_offset)

@@ -1,8 +1,8 @@
 """Checks whether the indexes of a segment that is not scanned match its log, without reading the log.
 
 A broker does not check this when it starts. If an index is padded with zeros or belongs to another segment,
-the broker rolls the segment at once, takes 0 for its largest timestamp and deletes it, or finds nothing by
-time (`docs/formats/offset-index.md`).
+one of three things happens (`docs/formats/offset-index.md`): the broker rolls the segment at once, or it
+takes 0 for the segment's largest timestamp and deletes the segment, or it finds no records by time.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def check_indexes(
     next_base: int = INT64_MAX,
     is_rebuilt: bool = False,
 ) -> IndexCheck:
-    """Check the indexes; with `is_rebuilt`, only for what makes a broker recover the segment first."""
+    """Check the indexes; with `is_rebuilt`, only for what makes a broker's load pass recover the segment."""
     findings: list[Finding] = []
     txn_index = _check_txn_index(disk, directory, files, findings)
     if files.index is None:
         # When a broker finishes a swap, it creates a missing index full of zeros, and recovers nothing. Here
-        # the index is built from the log, without recovering the segment: that would take snapshots again,
-        # from the batches that compaction has left.
+        # the index is built from the log, without recovering the segment. Recovering it would write producer
+        # snapshots again, but only from those batches that compaction has left.
         is_swapped = files.log.name.endswith(FileState.SWAP.value)
         state = IndexState.CORRUPT if is_swapped else IndexState.MISSING
         if not is_rebuilt and files.log.size:

@@ -1,4 +1,4 @@
-"""The virtual directory of a partition: its files as they will be once every interrupted swap is finished.
+"""The virtual directory of a partition: its files as they will be when every interrupted swap is finished.
 
 A cleaning or a split writes its new segments as .cleaned, renames them to .swap from the highest to the
 lowest, renames the segments they replace to .deleted, and then removes the suffix. A process can die at any
@@ -10,14 +10,15 @@ of these steps. Kafka then reads the names like this (LogLoader, before it loads
    highest, including indexes and snapshots; what they replace is garbage.
 3. The .swap files lose their suffix.
 
-Nothing is changed here. `steps` turn the real directory into the virtual one. A power cut may keep only some
-of them, and the next recovery must still find the same virtual directory. So a file that proves something is
-removed only after the consequences are on the device:
+Nothing is changed here. `steps` turn the real directory into the virtual one. After a power cut only some of
+the steps may be on the device, and the next recovery must still find the same virtual directory. So a file
+that shows what must be done is removed only after that is done and on the device:
 
 - The .swap files that are garbage are deleted before the .cleaned files.
 - Replaced segments are deleted before the first .swap file loses its suffix.
-- Then the logs lose it, one by one from the lowest up: a live log between two swaps would count as replaced.
-- The indexes come last: a live index beside a .log.swap would count as replaced too.
+- Then the logs lose their suffix, one by one from the lowest up: a live log between two swaps would count as
+  replaced.
+- The indexes lose it last: a live index beside a .log.swap would count as replaced too.
 """
 
 from __future__ import annotations
@@ -277,7 +278,7 @@ def _drop_orphans(sorting: _Sorting) -> None:
 
 
 def _log_offsets(sorting: _Sorting) -> set[int]:
-    """The offsets that have a .log. It may be a directory: then its indexes are left alone."""
+    """The offsets that have a .log. If such a .log is a directory, its indexes are left alone."""
     return sorting.odd_logs | {file.offset for file in sorting.files if file.kind is FileKind.LOG}
 
 
@@ -305,7 +306,7 @@ def _next_offset(disk: DiskReader, sorting: _Sorting, file: SegmentFile, swaps: 
                 last = find_batch(read_into, start, end, LAST, 0, path=path)
                 break
             except CorruptRecordError as error:
-                # The readable batches show how far it reaches; the later scan finds the damage again.
+                # The readable batches show where the file ends; the later scan finds the damage again.
                 start, end = (0, size) if 0 < start == error.position else (start, error.position)
     return file.offset if last is None else last.last_offset + 1
 

@@ -1,6 +1,6 @@
 """The manifest file of one quarantine: its lines, found by their origin, and the names that they use.
 
-A line that a crash has torn does not count, and the next entry begins on a new line.
+A line that a crash has torn is ignored, and the next entry begins on a new line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Turns a survey and its scans into the steps that leave a partition as a clean shutdown would.
 
 Nothing here touches a disk. The sequence (`sequence.py`) computes the state that a broker would reach; the
-plan lists how the files differ from it. The order of steps makes sure that a run that is killed and planned
-again has the same result: segments after a cut are removed before the cut, from the last one down. Once the
-damage is gone, nothing shows any more that they must be removed. Everything that is cut off is kept first.
+plan lists how the files differ from it. The order of the steps makes sure that a killed run has the same
+result when it is planned again. Segments after a cut are removed before the cut is made, from the last one
+down: once the damage is cut off, nothing shows any more that they must be removed. Everything that is cut off
+is kept first.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class RecoveryPlan:
     """How one partition is recovered, and its state afterwards.
 
     `accepted` are the files that no step writes as a whole, including those that are correct as they are.
-    What a killed process wrote may not be on the device, so they must be synced before the clean-shutdown
-    file is written. `is_only_torn_tail`: only an incomplete last batch of the last segment was cut.
+    They must be synced before the clean-shutdown file is written, because what a killed process wrote may not
+    be on the device. `is_only_torn_tail`: only an incomplete last batch of the last segment was cut.
     """
 
     topic_partition: TopicPartition
@@ -107,8 +108,8 @@ class _Planner:
         self._report(sequence, states)
         self._steps += survey.inventory.steps
         self._remove(sequence)
-        # Also from the last one down: once the first damage is gone, nothing shows any more that a
-        # transaction is in doubt in the segments after it.
+        # Cuts are also made from the last segment down: once the first damage is gone, nothing shows any more
+        # that a transaction is in doubt in later segments.
         for state in reversed(sequence.segments):
             base_offset = state.base_offset
             if base_offset == sequence.created_base:
@@ -159,8 +160,9 @@ class _Planner:
     def _split(self, state: SegmentState, result: ScanResult, snapshots: SnapshotSet) -> list[SegmentState]:
         files = self._files[state.base_offset]
         first, *others = result.pieces
-        # The first piece keeps the segment's base; Kafka gives it the offset of its first batch. So
-        # everything that is replaced lies between the pieces, and after a crash the names show that.
+        # The first piece keeps the segment's base; in Kafka its base is the offset of its first batch. With
+        # the same base, all replaced files are in the range of the pieces, and after a crash the names show
+        # that.
         scans = [replace(first, base_offset=state.base_offset), *others]
         pieces = [
             SegmentState(scan.base_offset, scan.valid_size, is_protected=state.is_protected) for scan in scans
@@ -169,8 +171,8 @@ class _Planner:
         self._scans.by_base.update((scan.base_offset, scan) for scan in scans)
         self._splits.append(_Split(files, pieces, scans))
         if state.needs_load_pass:
-            # A broker notices this while it recovers the segment. By then it has gone back to the segment's
-            # base.
+            # A broker notices this while it recovers the segment. By then it has deleted the snapshots above
+            # its base.
             snapshots.keep_between(self._survey.settings.log_start_offset, state.base_offset)
         snapshots.delete(state.base_offset)
         return pieces
@@ -179,7 +181,7 @@ class _Planner:
         return any(split.files.base_offset == base_offset for split in self._splits)
 
     def _epochs_before(self) -> Iterable[EpochEntry]:
-        """The epochs of the file; if it is damaged, those of all segments, which were scanned for that."""
+        """The epochs in the file; if it is damaged, those in all segments, which were scanned for that."""
         if self._survey.epochs is not None:
             return self._survey.epochs
         epochs = EpochStitch()

@@ -8,8 +8,8 @@ Blocks of zeros, as in a preallocated or half-written file, are only counted. Th
 here is on the device. A power cut at any moment leaves the bytes in the log or in quarantine:
 
 - A range is copied and synced, then its line is written and synced. A copy without a line is from a killed
-  run, and is made again. If the manifest already has a line for the same bytes, by their hash, it gets no
-  second one.
+  run, and is made again. If the manifest already has a line with the hash of these bytes, it gets no second
+  line.
 - A whole file is renamed. Its line is written first: a renamed file without a line could be mistaken for a
   worthless copy. A line without its file is from a killed run, and the next run moves the file.
 - A line that a crash has torn does not count (`manifest_file.py`).
@@ -197,16 +197,17 @@ class Quarantine:
                     inode=inode_of(status.id),
                     time_ms=self._clock(),
                 )
-                # Otherwise a power cut could lose unsynced bytes of the file, although its new name survives.
+                # Without this sync, a power cut could lose bytes of the file, although its new name survives.
                 self._disk.sync(source)
                 self._manifest.write(kept)
                 there = None
             if there is None:
                 self._disk.rename(source, self.path(*kept.files))
             else:
-                # A crash has left the file with both names, and then a rename does nothing.
+                # A crash has left the file under both names, and a rename would do nothing.
                 self._disk.delete(source)
-            # The new name first: a file with two is found twice, a file with none is lost.
+            # The new name is synced first: a file with two names is found twice, a file without a name is
+            # lost.
             self._disk.sync_directory(self.directory)
             self._disk.sync_directory(parent_path(source))
             return kept
@@ -214,7 +215,7 @@ class Quarantine:
     def moved(
         self, directory: str, partition: str, file: str, file_id: FileId, size: int
     ) -> ManifestEntry | None:
-        """The entry of a file that was moved here, or was about to be, from a log directory."""
+        """The entry of a file of a log directory that was moved here, or was about to be moved."""
         wanted = (directory, partition, file, inode_of(file_id), size)
         for kept in self._manifest.lines_of(directory, partition, file):
             if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
@@ -296,7 +297,7 @@ class Quarantine:
     def unknown_files(self, partition: str) -> list[str]:
         """Copies that the manifest does not list: a run was killed while the log still had these bytes.
 
-        A copy that is shorter than its line says counts too; `entries` leaves it out.
+        This includes a copy that is shorter than its line says; `entries` leaves it out.
         """
         with self._lock:
             known = {name for kept in self._manifest.read() if self._has_files(kept) for name in kept.files}

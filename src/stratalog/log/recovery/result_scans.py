@@ -1,4 +1,4 @@
-"""Scan results that replace the disk in the second pass through the recovery sequence."""
+"""Answers the recovery sequence from scan results, instead of reading logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stratalog.segment.scan import SegmentScan
 
 
 class ResultScans:
-    """Answers a sequence from scan results, where Kafka reads the log."""
+    """Answers a sequence from scan results, when Kafka would read the log."""
 
     def __init__(self, end_offset: int | None) -> None:
         self.by_base: dict[int, SegmentScan] = {}

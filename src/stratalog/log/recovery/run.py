@@ -1,4 +1,4 @@
-"""Recovers one partition from end to end; a log manager uses the planning and applying parts alone."""
+"""Recovers one partition from end to end. Other callers plan with these functions, and apply later."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def plan_scanned(disk: DiskReader, survey: Survey, results: Mapping[str, ScanRes
 def _hides_batches(disk: DiskReader, survey: Survey, cut: Cut) -> bool:
     """Whether a tail that looks like one unfinished batch contains whole batches.
 
-    A length has no checksum: if a damaged length reaches past the end of the file, the batch looks as if its
-    write was cut short, whatever follows it. The crash of a process does not leave whole batches there.
+    A length has no checksum: if a damaged length reaches past the end of the file, the batch looks like an
+    unfinished write, whatever bytes follow it. But the crash of a process never leaves whole batches there.
     """
     path = next(task.path for task in survey.scans if task.name == cut.file)
     with disk.open_read(path) as file:
@@ -136,7 +136,7 @@ def apply_in_rounds(
 
 
 def with_names(plan: RecoveryPlan, kept: Iterable[tuple[Keeping, str, Sequence[str]]]) -> RecoveryPlan:
-    """The plan whose cuts say where they are kept: by step, the live name of the log, names in quarantine."""
+    """The plan, with the names in quarantine set in its cuts. `kept`: step, live name of the log, names."""
     places = {
         (file, step.position if isinstance(step, KeepRange) else 0): ", ".join(names)
         for step, file, names in kept

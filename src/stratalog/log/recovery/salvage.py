@@ -1,10 +1,10 @@
-"""Salvages readable batches after damage, for a log without another copy: chooses and rewrites.
+"""Salvages readable batches after damage, for a log without another copy: chooses them, rewrites the segment.
 
 Kafka drops everything after the first bad batch. Gaps in offsets are legal, so more can be kept, but only
-batches that are certain: whole v2 batches whose checksum is right, whose leader epoch is not below that of
-the batch before, and whose offsets lie after the last batch kept and before the next segment. The checksum
-covers neither offset nor length, and stale blocks of other files pass it. Transactions that were open at a
-gap are left out (`salvage_transactions.py` says why).
+batches that are certain: whole v2 batches with a correct checksum, a leader epoch that is not below that of
+the batch before, and offsets between the last kept batch and the next segment. The checksum alone is not
+enough: it covers neither offset nor length, and it is also correct in stale blocks of other files.
+Transactions that were open at a gap are left out (`salvage_transactions.py` says why).
 
 The segment is rewritten to a new file, which replaces it as a cleaned segment does: .cleaned, .swap, live. So
 the inventory can handle a power cut at any moment in between.
@@ -56,7 +56,7 @@ class Salvage:
     """How a segment is rewritten: the ranges of the file that stay, in order, and those that do not.
 
     `batches_count` counts the batches kept after the damage. `in_doubt` has the producers whose transaction
-    was open at a gap, here or before, and not ended by a marker in this segment; the value says whether a
+    was open at a gap, here or before, and was not ended by a marker in this segment. The value says whether a
     part of that transaction stays in earlier segments.
     """
 
@@ -183,8 +183,8 @@ def _left_out(
 ) -> tuple[LeftOut, ...]:
     """Everything outside of the ranges, and why.
 
-    `first_offset` is the first lost offset if no batch comes before the damage, `last_offset` the last one if
-    none follows.
+    If no batch comes before the damage, `first_offset` is the first lost offset; if none follows it,
+    `last_offset` is the last one.
     """
     holes = without([(0, end)], list(kept))
     damaged = dict(without(list(holes), dropped))

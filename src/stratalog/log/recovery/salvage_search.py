@@ -50,7 +50,7 @@ class Search:
     def run(self, start: int) -> None:
         """Search everything from `start` on, once."""
         self.kept_end = start
-        position, is_in_step = start, True  # a batch with only a wrong offset still leads to the next one
+        position, is_in_step = start, True  # the length of the first batch may be right
         while self._end - position >= resync.HEADER_SIZE:
             if is_in_step:
                 position, is_in_step = self._walk(position)
@@ -105,7 +105,7 @@ class Search:
                     marker_in(self._buffer, headers[row])
                     passes_marker = True
                 except CorruptRecordError:
-                    row += 1  # a broker would cut the log here at its next recovery
+                    row += 1  # not a marker: it is left out, because a broker would cut the log here
         return None
 
     def _add(self, headers: BatchTable, keep: NDArray[np.bool_]) -> None:

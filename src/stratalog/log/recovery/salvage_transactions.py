@@ -2,12 +2,13 @@
 
 Nobody knows which part of an open transaction is lost in a gap. If it was an abort marker, the producer's
 next commit would commit the aborted records. So such a transaction is left out as a whole: its batches in
-this segment, before and after the gap, up to its producer's next marker. That marker stays, and ends nothing.
+this segment, before and after the gap, up to its producer's next marker. That marker stays, but there is no
+open transaction for it to end.
 
-But if the transaction began in an earlier segment, which is not rewritten, a commit marker would commit that
-part: then the marker is left out too, and the next one decides. An abort marker always stays, because the
-records that it ends must stay hidden. The same applies in all segments after the gap, damaged or not, until
-the transaction is ended.
+But if the transaction began in an earlier segment, which is not rewritten, a commit marker would commit the
+batches there. Then this marker is left out too, and the next marker decides. An abort marker always stays,
+because the records that it ends must stay hidden. The same applies in all segments after the gap, damaged or
+not, until the transaction is ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads damaged segments of a log without another copy again, to find what can be kept after the damage.
 
-It comes between the scans and the plan, because the scans of earlier segments say which transactions are open
-at a gap. These are in doubt in every following segment too, up to their producer's next marker, so an
-undamaged segment may be rewritten as well. The new results describe the segments as they will be.
+This is done between the scans and the plan, because the scans of earlier segments show which transactions are
+open at a gap. These transactions are in doubt in all later segments too, up to their producer's next marker,
+so an undamaged segment may be rewritten as well. The new results describe the segments as they will be.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class _Salvaging:
         scan = result.scan
         is_damaged = scan.stop is not ScanStop.END
         if result.pieces:
-            # A split copies the segment unchanged: batches in doubt stay, and later commits must not commit
-            # them.
+            # A split copies the segment unchanged: batches in doubt stay, and a later commit marker must not
+            # commit them.
             self._doubtful = dict.fromkeys(self._doubtful, True)
             return result
         open_before = {

@@ -4,11 +4,12 @@
    does not match it, is recovered. If it is damaged, it is cut there, and the segments after it stay.
 2. Unless the log was closed cleanly: the segment that contains the recovery point, and all after it, are
    recovered. If one is cut, all after it are removed.
-3. A log that ends before its start is emptied and starts again there.
+3. A log that ends before its start offset is emptied, and continues at its start offset.
 4. Epochs outside the log and stray snapshots are removed, and the producer state is brought to the log's end.
 
-To recover a segment means: load the newest snapshot up to its base, replay the batches in between, add the
-segment itself, and write a snapshot. Which snapshots exist in the end depends on all of that.
+To recover a segment means: load the newest snapshot at or below its base, replay the batches between that
+snapshot and the base, add the batches of the segment, and write a snapshot. This order determines which
+snapshots exist in the end.
 
 The survey runs the same sequence with empty scans, to learn which scans will be needed. Kafka: LogLoader,
 UnifiedLog.rebuildProducerState
@@ -141,7 +142,7 @@ class RecoverySequence:
         scan = self._scans.whole(segment)
         self.epochs.add(scan.epoch_starts)
         if scan.stop is ScanStop.INVALID_OFFSET and not segment.is_protected:
-            # Kafka removes the whole segment: it does not know where its offsets went wrong.
+            # Kafka removes the whole segment: it does not know which of its offsets are wrong.
             segment.is_emptied, segment.size, segment.aborted = True, 0, []
             return
         segment.aborted = state.add(scan)

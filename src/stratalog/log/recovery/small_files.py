@@ -1,6 +1,6 @@
 """Plans the small files of a recovered partition: indexes, snapshots and leader epochs, as they must be.
 
-Files that already begin with the right bytes are cut to them, and all others are written as a whole. They are
+A file that already begins with the right bytes is cut to them; any other file is written as a whole. They are
 written together, and a crash can leave any of them done. Only offset indexes that were missing are written
 later, when all other files are on the device. A missing offset index shows that its segment must be
 recovered. If it were written first, nothing would show after a crash that aborted transactions, producers and
@@ -72,7 +72,7 @@ class SmallFiles:
     def _knows_aborts(self, state: SegmentState) -> bool:
         """Whether the segment was recovered with all its aborted transactions.
 
-        After damage that stays, the index may have some that no scan can see.
+        A scan does not see the aborted transactions after damage that stays; the index may have them.
         """
         if state.aborted is None:
             return False
@@ -155,8 +155,8 @@ class SmallFiles:
         if fact is not None and survey.epochs is not None and [*survey.epochs] == entries:
             return
         lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
-        # If a log never had a leader, the file is empty; if it had one, the file says that there are 0
-        # entries.
+        # If a log never had a leader, the file is empty. If it had one, and no epoch is left, the file has a
+        # header with 0 entries.
         had_leader = fact is not None or is_cleared or epochs.has_grown
         data = format_checkpoint(lines) if lines or had_leader else b""
         self._write_file(LEADER_EPOCH_CHECKPOINT, data, fact, "the leader epochs of the batches in the log")

@@ -1,11 +1,12 @@
 """Finds stale batches after the last batch of a log: their lower offsets hide the log's end from a broker.
 
-After a power cut a file system may bring back old blocks. Recovery accepts a whole batch in them, because it
-checks offsets only where an index entry is due. But when a broker looks for the end of its log, it searches
-from the last index entry on for the batch that contains the entry's offset. Since 4.1 (KAFKA-18989) it
-compares first offsets: it reads up to a batch with a higher first offset, and then takes the batch before. If
-only stale batches follow, no first offset is higher, and the last batch does not contain the offset. So
-nothing is found, and whenever the log is opened, it ends where its last segment begins.
+After a power cut a file system may bring back old blocks. If these blocks contain a whole batch, recovery
+accepts it, because it checks offsets only where an index entry is due. But when a broker looks for the end of
+its log, it searches from the last index entry on for the batch that contains the entry's offset. Since 4.1
+(KAFKA-18989) it compares first offsets: it reads up to the first batch with a higher first offset, and takes
+the batch before that one. If only stale batches follow, no first offset is higher, and the last batch does
+not contain the offset. So nothing is found, and whenever the log is opened, it ends where its last segment
+begins.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ and the first difference stops everything with a PreconditionError. If an earlie
 changed or renamed the file, it is expected as that step left it. So all steps of a plan refer to the files as
 they were listed.
 
-Steps that write files and follow each other are done together; if the caller wants that, together with those
-of other partitions (`steps_in_rounds`). Syncing many files at once takes a fraction of the time.
+Neighbouring steps that write files are done together; with `steps_in_rounds`, together with those of other
+partitions. Syncing many files at once takes a fraction of the time.
 
-After a killed run, a new plan is made from a new listing, which shows what is already done. A step that finds
-its own result counts as done.
+After a killed run, a new plan is made from a new listing, which shows what is already done. A step whose
+result is already there counts as done.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
-    """Rename a file; `over` is the file with the new name, which is replaced. None: there must be none."""
+    """Rename a file. `over` is a file that has the new name now and is replaced; None: there must be none."""
 
     file: FileFact
     to: str
@@ -135,9 +135,9 @@ def apply_steps(
 ) -> Kept:
     """Do the steps in this partition's directory; returns what went into quarantine, by step.
 
-    Without a quarantine, nothing is kept. The quarantines in `full` may have received some of it in an
-    earlier attempt. `before_change` is called once, before the first step, after the check that there is room
-    in quarantine; without steps it is not called.
+    Without a quarantine, nothing is kept. The quarantines in `full` may have received some of these bytes in
+    an earlier attempt. `before_change` is called once, before the first step, after the check that there is
+    room in quarantine; without steps it is not called.
     """
     rounds = steps_in_rounds(disk, directory, steps, quarantine, full=full, before_change=before_change)
     return write_rounds(disk, rounds)

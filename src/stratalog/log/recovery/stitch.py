@@ -1,8 +1,8 @@
-"""Combines the scans of single segments to producer state and aborted transactions.
+"""Combines the scans of single segments into producer state and aborted transactions.
 
 A scan knows only its own segment: a transaction that ends in it may have begun before. Here scans are added
-one after the other, starting from a snapshot. The result is the same as replaying every batch through a
-ProducerStateManager, but a segment costs no more than its producers and transactions.
+one after the other, starting from a snapshot. The result is the same as if every batch were replayed through
+a ProducerStateManager, but the time depends only on the number of producers and transactions.
 
 Snapshots are deleted, loaded and written exactly when a broker would do it, but in a `SnapshotSet` instead of
 the directory. That order decides which snapshots exist in the end, and which producers have expired in each.

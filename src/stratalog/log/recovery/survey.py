@@ -229,8 +229,8 @@ class _Surveyor:
             start = self._last_indexed_position(files, checks[files.base_offset])
             last = self._find(path, start, files.log.size, kernel.LAST, 0)
         except CorruptRecordError as error:
-            # A broker refuses to start because of it. The readable batches are worth more than the
-            # clean-shutdown file.
+            # A broker refuses to start because of it. So the segment is recovered in spite of the
+            # clean-shutdown file: the readable batches are worth more.
             checks[files.base_offset] = replace(checks[files.base_offset], is_log_broken=True)
             self._findings.append(
                 Finding(
@@ -336,8 +336,8 @@ class _Surveyor:
             index_path=None if files.index is None else self._path(files.index.name),
             time_index_path=None if files.time_index is None else self._path(files.time_index.name),
             is_last=is_recovered and files is self._inventory.segments[-1],
-            # A segment that the load pass cut is whole when it is recovered again, and the segments after it
-            # stay.
+            # If the load pass has cut a segment, nothing is damaged when it is recovered again, and the
+            # segments after it stay.
             cut_ends_log=is_recovered and not state.is_protected and not state.needs_load_pass,
         )
 
@@ -368,10 +368,10 @@ class _Surveyor:
 
 
 class _Guesses:
-    """Guessed scans for a survey: each segment ends where the next one begins.
+    """Guessed scans for a survey, as if each segment ended where the next one begins.
 
-    The scans that the sequence requests are those that will be needed. If a segment ends earlier, or is
-    damaged, fewer scans are needed.
+    The scans that the sequence requests here will be needed. If a segment ends earlier or is damaged, fewer
+    are needed.
     """
 
     def __init__(self, segments: Iterable[FoundSegment], end_offset: int | None) -> None:

@@ -1,7 +1,7 @@
 """One scan of a recovery, as a value that can be sent to a thread or a Spark task.
 
-The result is small: for an index that is already on disk it has only the size, so that the scans of a whole
-log directory fit into memory.
+The result is small: for an index that is already correct on disk it has only the size. So the results for a
+whole log directory fit into memory.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _first_offset(disk: DiskReader, task: ScanTask, position: int) -> int | None
 
 
 def _bounded_index(scan: SegmentScan, max_size: int) -> bytes:
-    """At most as many entries as the index may have: a broker refuses to start if there are more."""
+    """The first entries, as many as an index may have: a broker refuses to start if there are more."""
     return scan.offset_index[: max_size // offset_index.ENTRY_SIZE * offset_index.ENTRY_SIZE]
 
 

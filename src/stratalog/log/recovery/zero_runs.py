@@ -16,7 +16,7 @@ from stratalog.files.reading import DiskReader
 
 ZERO_BLOCK_SIZE = 4096
 _CHUNK_SIZE = 1 << 20  # a multiple of the block
-_MOST_PARTS = 4096  # a line of the manifest stays readable
+_MOST_PARTS = 4096  # more would make a line of the manifest too long
 
 
 def runs_of_range(
