@@ -6,9 +6,9 @@ clean_shutdown     the clean-shutdown file: its content, and reading it
 clean_state        writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata   topic ids, replicas, settings and broker epochs from `__cluster_metadata`
 formatting/        turns log directories into those of a stand-alone broker
-home               where a partition's directory belongs, and how a lone log there is opened and closed
+home               whether a partition is in a log directory or is a lone log; opens and closes lone logs
 kind               decides whether a path is a log directory; gives reasons and the likely mistake
-known_topics       the settings that retention uses, and whether they are known at all
+known_topics       the settings that retention and compaction use, and whether they are known at all
 layout             what is in a log directory, and how a broker treats each entry
 locking            takes the locks of log directories; the only code that does
 log_directory      one directory of a session: lock, clean-shutdown file, checkpoints, failure
@@ -16,7 +16,7 @@ lone_files         what `open_log` leaves beside a log, and how a log directory 
 lone_logs          logs of a directory that are, or were, open as lone logs
 meta_properties    meta.properties: which node of which cluster
 metadata_refusals  why a broker would not start with its cluster's metadata
-node               the node that owns these directories, by one rule; all places must agree
+node               finds the node that owns these directories; all files must agree on it
 open_log           `open_log`, the public way to one log
 owners             who owns the files, and whether rewritten files can keep their owner
 partitions         lists partitions and opens a view of one, for code that only reads
@@ -28,9 +28,9 @@ repairing          repairs partitions in a directory that was shut down cleanly
 session            locks, recovers or refuses, removes the clean-shutdown file and puts it back
 startup_refusals   reasons for which a broker would refuse to start, with remedies
 topic_configs      a topic's own settings, which override its broker's
-work_dir           for a full disk: small files are written elsewhere first
+work_dir           for a full disk: writes small files elsewhere first
 write_journal      the journal of a write: what was decided, and what earlier writes did
-written_topics     how many partitions topics have that no cluster knows yet
+written_topics     the numbers of partitions of topics that no cluster knows yet
 
 Not here: the work of a single log (`log/`), and the operations of users (`operations/`).
 """

@@ -1,6 +1,6 @@
 """The offset checkpoints of a log directory: one row for each file, with what is written to it and when.
 
-recovery-point-offset-checkpoint   everything below it is on the device, and is not scanned after a crash
+recovery-point-offset-checkpoint   everything below is on the device, and is not scanned after a crash
 log-start-offset-checkpoint        where a log begins, if that is inside its first segment
 replication-offset-checkpoint      the high watermark: all in-sync replicas have the records below it
 cleaner-offset-checkpoint          up to where a compacted log is clean
@@ -35,8 +35,8 @@ class CheckpointMarks:
 
     topic_partition: TopicPartition
     recovery_point: int
-    start_to_keep: int | None  # None: it is the base offset of the first segment
-    is_tiered: bool = False  # it begins in remote storage, below all local segments
+    start_to_keep: int | None  # None: the log starts at the base offset of its first segment
+    is_tiered: bool = False  # the log begins in remote storage, below all local segments
     high_watermark: int | None = None  # None: it is not known here, so the entry stays
     cleaned_to: int | None = None  # None: the log was not cleaned, so the entry stays
 
@@ -56,14 +56,14 @@ class CheckpointRow:
     """One checkpoint. `offset_of` computes a log's entry from its marks and its old entry; None: no entry.
 
     `is_from_logs`: all entries can be found in the files of logs, so recovery writes the whole checkpoint. In
-    the other checkpoints, recovery keeps the entries of logs that are not here.
+    the other checkpoints, recovery keeps the entries of logs that it has not found.
     """
 
     name: str
     offset_of: Callable[[CheckpointMarks, int | None], int | None]
     is_from_logs: bool
     without_it: str  # what follows if the file is lost, in words
-    hides_loss: bool = False  # without it nobody can tell whether records of a log are missing
+    hides_loss: bool = False  # without it, nothing shows whether a log has lost records
     follows_end: bool = True  # a log lowers its entry before it cuts off records
     is_beside_lone_logs: bool = False  # a lone log has this file too
     is_written_open: bool = False  # at shutdown it is written before the logs are closed

@@ -1,7 +1,7 @@
 """The offset checkpoints of one log directory (`checkpoint_table.py`) as files, each written whole.
 
-If a checkpoint cannot be read, a broker takes the whole directory offline, or treats the file as empty if
-only a number in it is wrong. Stratalog always treats it as empty. What that means depends on the file
+If a checkpoint cannot be read, a broker takes the whole directory offline; if only a number in it is wrong,
+it treats the file as empty. Stratalog treats it as empty in both cases. What that means depends on the file
 (`CheckpointRow.without_it`): scanning more than needed loses nothing, but a log whose start is lost shows
 deleted records again. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
 """
@@ -70,7 +70,7 @@ class Checkpoint:
             return {}
 
     def load(self) -> Mapping[TopicPartition, int]:
-        """Like `read`, and remembers the offsets for open logs whose own values are not known."""
+        """Like `read`, and keeps the offsets for open logs that do not know their own values."""
         self._loaded = self.read()
         return self._loaded
 
@@ -79,7 +79,7 @@ class Checkpoint:
         self._file.write(offsets)
 
     def write_open(self, logs: Callable[[], Iterable[Log]]) -> None:
-        """Replace the file by the offsets of these open logs, which are all that the directory has.
+        """Replace the file by the offsets of these open logs, which are all logs of the directory.
 
         `logs` is called while no other thread writes the file, so older offsets never replace newer ones.
         """

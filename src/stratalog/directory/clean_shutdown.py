@@ -3,13 +3,13 @@
 {"version":0,"brokerEpoch":124}
 
 Its existence is what counts: if it exists, a broker trusts the ends of its logs, and deletes the file before
-it loads the first log. The epoch tells the controller whether the broker's last shutdown is the one that the
-controller knows of. Releases before 3.7 left the file empty.
+it loads the first log. By the epoch, the controller checks whether the broker's last shutdown is the one that
+it knows of. Releases before 3.7 left the file empty.
 
-A broker reads the files of its directories one after the other, and -1 means "none seen yet": after a -1 it
-uses the next epoch for all directories. So a file that must promise nothing says -1 only if no other
-directory has an epoch. Otherwise it has no epoch field, and then no other directory's epoch counts.
-`clean_state.py` writes and deletes it. Kafka: CleanShutdownFileHandler,
+A broker reads the files of its directories one after the other, and takes -1 for "no epoch seen yet": after a
+-1 it uses the next file's epoch for all directories. So a file that must not promise an epoch says -1 only if
+no other directory has one. Otherwise it has no epoch field, and then the broker uses no directory's epoch.
+`clean_state.py` writes and deletes the file. Kafka: CleanShutdownFileHandler,
 LogManager.readBrokerEpochFromCleanShutdownFiles
 """
 
@@ -44,7 +44,7 @@ class CleanShutdown:
         return self.broker_epoch not in (None, UNKNOWN_EPOCH)
 
     def beside_epoch(self) -> Self:
-        """What the file says if another directory has an epoch: -1 would let that epoch count for all."""
+        """The content if another directory has an epoch: with -1 here, that epoch would count for all."""
         return self if self.has_epoch else replace(self, broker_epoch=None)
 
     def fields(self) -> dict[str, int | None]:

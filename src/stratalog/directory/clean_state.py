@@ -6,8 +6,8 @@ The clean-shutdown file is removed before the first change of a directory and pu
 no record when it is killed: recovery, retention, compaction, erasing, a write of staged segments. Such work
 writes the note first, so that the next recovery knows the epoch, and whether more than a torn tail was cut
 off. A session that appends records writes no note and deletes an older one: after a kill nobody knows which
-records reached the device. A note that outlives a broker's next run does no harm, because the controller then
-compares another epoch.
+records reached the device. A note that is still there after a broker's next run does no harm, because by then
+the controller compares another epoch.
 
 This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
 Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
@@ -105,7 +105,7 @@ class CleanState:
             raise
 
     def discard(self) -> None:
-        """Delete the file of a lone log: from now on the file of its log directory counts."""
+        """Delete the file of a lone log: from now on the file of its log directory is used."""
         self._delete()
 
     def _delete(self) -> None:

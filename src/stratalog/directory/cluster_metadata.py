@@ -76,7 +76,7 @@ class ClusterMetadata:
     def stray_reason(
         self, topic_partition: TopicPartition, topic_id: UUID | None, node_id: int
     ) -> str | None:
-        """Why a broker would set this directory aside as stray; None if the partition is this node's."""
+        """Why a broker would set this directory aside as stray; None if it belongs to this node."""
         if topic_id is None:
             return "its topic's id is not known"
         topic = next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
@@ -241,7 +241,7 @@ class _Changes:
             metadata.topic_configs.pop(name, None)
         elif kind in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
             topic = metadata.topics.get(self._names.get(value["topicId"], ""))
-            if topic is not None and value["replicas"] is not None:  # null in a change: unchanged
+            if topic is not None and value["replicas"] is not None:  # null in a change record means unchanged
                 topic.replicas[value["partitionId"]] = tuple(value["replicas"])
         elif kind == "CONFIG_RECORD":
             self._change_config(value)

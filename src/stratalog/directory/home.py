@@ -1,4 +1,4 @@
-"""Where a partition's directory belongs, and how a lone log there is opened, closed and released.
+"""Finds out whether a partition is in a Kafka log directory or is a lone log; opens and closes lone logs.
 
 lone                        in a Kafka log directory, which has meta.properties, checkpoints or a held lock
 orders-0/                   data/
@@ -7,10 +7,11 @@ orders-0/                   data/
   log-start-offset-...        log-start-offset-checkpoint
   %020d.log ...               orders-0/%020d.log ...
 
-A log in a log directory opens a session over that whole directory (`session.py`). A lone log first locks
-itself; then it checks whether its parent is locked, under the given path and, if that is a link, also under
-the real one. A process that locks the parent checks the log's lock afterwards (`lone_logs.py`), so one of the
-two sees the other. Why: docs/decisions/0023-lone-logs.md. Kafka: LogManager
+A lone log has its own lock and clean-shutdown file. To open a log in a log directory, a session is opened
+over that whole directory (`session.py`). To open a lone log, the log itself is locked first. Then the lock of
+its parent directory is checked, under the given path and, if that is a link, also under the real one. A
+process that locks the parent checks the log's lock afterwards (`lone_logs.py`), so one of the two processes
+sees the other. Why: docs/decisions/0023-lone-logs.md. Kafka: LogManager
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class LogHome:
         self.topic_partition = topic_partition
         self._disk = disk
         self._metadata = PartitionMetadataFile(disk, PurePath(directory, PARTITION_METADATA))
-        self._lone = LoneFiles(disk, directory, topic_partition)  # used while it is lone
+        self._lone = LoneFiles(disk, directory, topic_partition)  # used while it is a lone log
         self._locks = Locks(directory)
         self._session: Session | None = None  # over the log directory that it is in
         self._was_clean = False
@@ -126,8 +127,9 @@ class LogHome:
             check_new_partition(found.topic_partition)
             if directory.name != str(found.topic_partition):
                 raise UsageError(f"{path}: a broker gives this partition the name {found.topic_partition}.")
-            if home is None:  # else it is created once its log directory is locked
-                # Checked before anything is created there: a broker would take the directory for a partition.
+            if home is None:  # else it is created when its log directory is locked
+                # Checked before anything is created there: a broker would load the new directory as a
+                # partition.
                 _check_unlocked(parent_path(directory))
                 make_directories(disk, str(directory))
         elif status.kind is not EntryKind.DIRECTORY:
@@ -159,8 +161,8 @@ class LogHome:
 
         A lone log that its last writer did not close is recovered first. A log in a log directory that was
         not shut down cleanly is a NeedsRecoveryError: the topic's settings are not known here, and one
-        clean-shutdown file covers all logs there. If the log cannot be opened, nothing has changed: it and
-        all other logs of the directory are as clean as before.
+        clean-shutdown file covers all logs there. If the log cannot be opened, nothing has changed, neither
+        for this log nor for the other logs of the directory.
         """
 
         def before_change() -> None:
@@ -269,8 +271,8 @@ class LogHome:
                     )
                 _check_unlocked(parent)
         make_directories(self._disk, self.directory)
-        # A log that has another name, by a link, may be open under it, and a log that was lone before may
-        # still be open. If it is a link in the log directory, the session has locked it.
+        # If the path contains a link, the log may be open under its other path; and a log that was a lone log
+        # before may still be open. If the log is a link in the log directory, the session has locked it.
         is_found_elsewhere = len(parents) > 1 or self._disk.exists(PurePath(self.directory, LOCK))
         if is_found_elsewhere and self._name not in session.directories[0].layout.links:
             self._locks.take_after_trial(self.directory)
@@ -346,7 +348,7 @@ def _log_directory_of(disk: DiskReader, directory: str) -> str | None:
 
 
 def _check_unlocked(directory: str) -> None:
-    """LogDirLockedError if the directory is in use: before its first checkpoint only the lock shows it.
+    """LogDirLockedError if the directory is in use: before it has a checkpoint, only its lock shows that.
 
     Many programs leave a `.lock`, and this user may not be allowed to open it.
     """

@@ -1,7 +1,7 @@
 """Decides whether a path is a log directory, and names the files that decide it.
 
 found in the directory                                    so it is
-meta.properties, or __cluster_metadata-0                  a broker's; so are the others in its log.dirs
+meta.properties, or __cluster_metadata-0                  a broker's, as are the others in its log.dirs
 a checkpoint of recovery points, watermarks, cleaning     a log directory of ours
 log directories                                           their parent: refused
 segments, and no partition                                one partition's directory: refused
@@ -11,9 +11,9 @@ a clean-shutdown file, a journal or a note of ours        a log directory of our
 nothing, or only lost+found                               empty: refused, unless it may become one
 anything else                                             an unrelated folder: refused
 
-All code that changes files checks this first, and changes nothing in a directory that is refused: in a wrong
-place `recover` would create segments in every folder whose name ends in a number, such as `llvm-14`. Names
-that only a log directory has are checked first, so that a large directory need not be listed.
+All code that changes files checks this first, and changes nothing in a directory that is refused. In a wrong
+directory, `recover` would create segments in every folder whose name ends in a number, such as `llvm-14`.
+Names that only a log directory has are checked first, so that a large directory need not be listed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 
 LOST_AND_FOUND = "lost+found"
 _BROKERS = (META_PROPERTIES, str(TopicPartition(CLUSTER_METADATA, 0)))
-# No partition has these files. A lone log has a lock, a start and a clean-shutdown file beside its segments.
+# Files that are in no partition's directory. (A lone log has a lock, a start and a clean-shutdown file
+# there.)
 _SURE = tuple(row.name for row in CHECKPOINTS if not row.is_beside_lone_logs)
 _LIKELY = (
     *OFFSET_CHECKPOINTS,
@@ -144,7 +145,7 @@ class DirectoryKind:
 
 
 def are_brokers(disk: DiskReader, directories: Sequence[Path]) -> bool:
-    """Whether these directories of one node are a broker's: if one is, all are, whatever files they lack."""
+    """Whether these directories of one node are a broker's: if one is, all are, even without its files."""
     for directory in directories:
         with suppress(DiskError):  # an unreadable directory decides nothing
             if kind_of(disk, directory).kind is Kind.BROKERS:
@@ -163,8 +164,8 @@ def check_log_directory(disk: DiskReader, directory: Path, *, may_be_new: bool =
 def check_place(disk: DiskReader, place: str, directories: Sequence[str], *, option: str) -> None:
     """UsageError if files that are kept in this directory would disturb a broker.
 
-    Files may be kept in a log directory itself, or outside of all of them. A broker treats each folder in a
-    log directory as a partition, and looks at the files of a partition.
+    Files may be kept in a log directory itself, or outside of all log directories. A broker treats each
+    folder in a log directory as a partition, and looks at the files of a partition.
     """
     words = "Name a directory outside of the log directories, or a log directory itself."
     if any(_is_of_a_partition(entry.name) for entry in _entries(disk, place)):

@@ -59,7 +59,7 @@ class KnownTopics:
         return self._configs.of(topic)
 
     def has_policy(self, topic: str) -> bool:
-        """Whether a source has the cleanup.policy of the topic, or says that it is the broker's."""
+        """Whether the cleanup.policy of the topic is known: its own, or that the broker's applies."""
         if topic in self._named:
             return True
         metadata = self._node.metadata
@@ -100,20 +100,20 @@ class KnownTopics:
         return None
 
     def _not_said(self, metadata: ClusterMetadata, topic: str) -> str | None:
-        """A deciding setting that is not in the metadata, if the server.properties was not given either."""
+        """A setting that decides on deletion and is in no source; None if a server.properties was given."""
         if self._has_server:
             return None
         said = self._said(metadata, topic)
         config = self.of(topic)
         deciding = ["cleanup.policy"]
         deciding += ["retention.ms"] if config.delete else []
-        # These keep tombstones and recent records from being cleaned; with defaults they might be deleted too
+        # These settings protect tombstones and recent records; with the defaults, some might be deleted too
         # early.
         deciding += ["delete.retention.ms", "min.compaction.lag.ms"] if config.compact else []
         return next((key for key in deciding if key not in said), None)
 
     def _said(self, metadata: ClusterMetadata, topic: str) -> set[str]:
-        """The settings that the metadata has for a topic, its own or its broker's."""
+        """The names of the settings that the metadata has for a topic or for its broker."""
         said = set(metadata.topic_configs.get(topic, {}))
         for name in ("", str(self._node.node_id)):
             said |= {key for key, _ in broker_settings(LogConfig, metadata.broker_configs.get(name, {}))}

@@ -2,7 +2,7 @@
 
 name                                    here               a broker
 topic-3                                 a partition        loads it
-topic-3.<id>-future                     a partition too    loads it, as a copy on its way to another disk
+topic-3.<id>-future                     a partition too    loads it: a copy of a log of another disk
 topic-3.<id>-delete                     left alone         removes it when file.delete.delay.ms has passed
 topic-3.<id>-stray                      left alone         keeps it until someone removes it
 __cluster_metadata-0                    left alone         keeps it apart, and always recovers it
@@ -145,7 +145,8 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
 
 
 def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
-    """The paths of partitions that are links to another partition's directory, each with the path of that.
+    """The paths of partitions that are links to another partition's directory, each with the path of its
+    target.
 
     If both names were recovered, the second recovery would find files that the first has already changed.
     """

@@ -1,8 +1,8 @@
 """Takes the locks of log directories: the only code that does (`tests/test_tidy.py`).
 
 A program that changes a log directory locks it, and then checks the lock of each partition, because one may
-be open as a lone log (`lone_logs.py`). A partition may be a link to a directory elsewhere, and a program that
-opens it by that other name does not see this log directory. So the lock of a linked partition is held as
+be open as a lone log (`lone_logs.py`). A partition may be a link to a directory elsewhere. A program that
+opens it by its other path does not see this log directory, so the lock of a linked partition is taken as
 well.
 """
 
@@ -24,10 +24,10 @@ MakeLock = Callable[[str], DirectoryLock]
 
 
 class Locks:
-    """Locks that are held and released together: of a directory, and of other directories that belong to it.
+    """Locks that are released together: of a directory, and of other directories that belong to it.
 
-    A `with` takes the lock of the directory, which need not be a log directory: quarantines and exports are
-    locked here too.
+    A `with` takes the lock of the directory. It need not be a log directory: quarantines and exports are
+    locked in the same way.
     """
 
     def __init__(self, directory: str, make_lock: MakeLock = DirectoryLock) -> None:

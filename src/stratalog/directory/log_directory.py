@@ -1,4 +1,4 @@
-"""One log directory while it is open: lock, clean-shutdown file, checkpoints, and whether it still serves.
+"""One log directory while it is open: lock, clean-shutdown file, checkpoints, and whether it is online.
 
 A directory whose disk fails goes offline permanently: its logs are dropped, nothing more is written to it,
 its lock is released, and it gets no clean-shutdown file.
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class LogDirectory:
     """One directory of a session; `path` is absolute, `failure` says why it is offline, or is None.
 
-    `appends`: records are appended, so a kill may lose some, and no note keeps the epoch.
+    `appends`: records are appended, so a kill may lose some. So no note keeps the epoch.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LogDirectory:
         found = kind_of(self._disk, self.path)
         if found.is_log_directory or (may_be_new and found.may_become_one):
             return
-        # treated as a failed disk: the node's other directories go on without it
+        # treated as a failed disk: the node's other directories are used without it
         if found.kind is Kind.NO_DIRECTORY:
             raise DiskError(self.path, found.refusal().reason)
         raise found.refusal()
@@ -109,8 +109,7 @@ class LogDirectory:
             self._has_clean_shutdown = False
 
     def before_adding(self) -> None:
-        """Called before files are added beside its logs, which stay as they are, as does the clean-shutdown
-        file."""
+        """Called before files are added beside its logs; the clean-shutdown file stays."""
         self.locks.check()
         self.is_changed = True
 
@@ -141,7 +140,7 @@ class LogDirectory:
         self.state.put_back(content.beside_epoch() if is_beside_epoch else content)
 
     def forget_epoch(self) -> None:
-        """Drop the epoch: something is cut off after a clean shutdown, so it would promise too much."""
+        """Drop the epoch: records are cut off after a clean shutdown, so the epoch would promise too much."""
         self._promise = NO_PROMISE
         if not self._appends:
             self.state.note_cut()

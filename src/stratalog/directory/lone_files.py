@@ -5,11 +5,12 @@ orders-0/
   .kafka_cleanshutdown         the log was closed cleanly
   log-start-offset-checkpoint  the start offset, if it is not the first segment's base offset
 
-In a log directory, the directory itself keeps all of that: a broker does not look for it in a partition. A
-session on a directory that contains such a log, perhaps copied there, takes the log over first: it recovers
-the log, writes the start to the directory's checkpoint, and then deletes these files. If they stayed, they
-would be trusted when the partition is copied away and opened as a lone log. But the clean-shutdown file may
-be older than the directory's last crash, and the start older than the records that are there now.
+A *lone log* is one that `open_log` opened outside of a log directory. For logs in a log directory, the
+directory itself has such files: a broker does not look for them in a partition. If a log directory contains
+such a log, perhaps copied there, a session takes the log over first: it recovers the log, writes the start to
+the directory's checkpoint, and then deletes these files. If they stayed, `open_log` would trust them when the
+partition is later copied elsewhere. But then the clean-shutdown file may be older than the directory's last
+crash, and the start older than the records.
 
 The byte in `.lock` is only a length: no block is allocated for it, so it can be written on a full disk.
 """

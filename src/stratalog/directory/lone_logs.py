@@ -1,8 +1,9 @@
 """Finds logs in a log directory that are, or were, open as lone logs (`open_log`).
 
 A program that changes a log directory locks it, and then checks the lock of each partition. `open_log` locks
-the partition, and then checks the lock of the directory. So the second of the two sees the first. If both
-come at once, the log's lock is on trial and yields to the directory's (`files/lock.py`).
+the partition, and then checks the lock of the directory. So the second of the two programs sees the lock of
+the first. If both come at the same time, the lock of the log, which is on trial, yields to that of the
+directory (`files/lock.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def lone_files(disk: Disk, layout: Layout, entry: PartitionEntry) -> LoneFiles:
 
 
 def are_closed(disk: Disk, layout: Layout, *, has_clean_shutdown: bool) -> bool:
-    """Whether all logs of a directory were closed cleanly, as lone logs or with the directory.
+    """Whether all logs of a directory were closed cleanly, by themselves as lone logs or with the directory.
 
     Then its session has nothing to recover, and only takes over the lone logs.
     """

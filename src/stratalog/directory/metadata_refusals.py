@@ -3,10 +3,10 @@
 __cluster_metadata-0  it is a file, or not where a broker looks: in metadata.log.dir, or the first of log.dirs
 partition.metadata    its id is not the one that the metadata topic has in every cluster
 quorum-state          it is not JSON, or lacks a field of its version
-newest *.checkpoint   it is damaged or not complete: a snapshot is not cut like a log
-bootstrap.checkpoint  it is damaged, or does not name a metadata.version; also before the first start
+newest *.checkpoint   it is damaged or incomplete: unlike a log, a snapshot cannot be cut at the damage
+bootstrap.checkpoint  it is damaged, or does not name a metadata.version; checked even before the first start
 
-A broker always recovers the metadata log itself, so damage in that does not keep it from starting.
+A broker always recovers the metadata log, so damage in that log does not keep it from starting.
 
 Kafka: KafkaRaftServer.initializeLogDirs, FileQuorumStateStore, KafkaMetadataLog, BootstrapDirectory
 """
@@ -90,10 +90,10 @@ def of_metadata_places(
 def metadata_places(
     disk: DiskReader, directories: Sequence[str], siblings: Sequence[str], metadata_directory: str | None
 ) -> list[str]:
-    """Those of the directories in which a broker reads files of the cluster's metadata.
+    """The directories, of those given, in which a broker reads files of the cluster's metadata.
 
-    They are the ones with __cluster_metadata-0. Before the first start none has it, and a broker looks in
-    `metadata_directory`, or else in the first of its log.dirs.
+    They are the ones that have __cluster_metadata-0. Before the first start no directory has it, and a broker
+    looks in `metadata_directory`, or else in the first of its log.dirs.
     """
     found = [path for path in dict.fromkeys([*directories, *siblings]) if _has_metadata(disk, path)]
     right = metadata_directory or next(iter([*found, *siblings, *directories]), None)

@@ -5,8 +5,8 @@ There is one rule for all callers. A node's places are the directories that were
 cluster; otherwise it would be unclear whose settings apply. `__cluster_metadata-0` is searched first in
 `metadata.log.dir`, where a broker with this setting looks, and then in the other places in their order.
 
-A directory that is not in `log.dirs` has no siblings: it is a copy, or belongs to another broker. Kafka:
-MetaPropertiesEnsemble, KafkaConfig.metadataLogDir
+A named directory that is not in `log.dirs` has no siblings: it is a copy, or belongs to another broker.
+Kafka: MetaPropertiesEnsemble, KafkaConfig.metadataLogDir
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def find_node(
 
     `metadata_directory` is a `metadata.log.dir` given in addition to `server`; `metadata` is used instead of
     reading it from the disk. TwoNodesError if two places belong to different nodes. With `is_damaged` the
-    caller expects damage: then a note reports the conflict, and the node is not known.
+    caller expects damage: then a note reports the conflict instead, and the node is unknown.
     """
     notes: list[str] = []
     own = [absolute_path(directory) for directory in directories]

@@ -3,10 +3,10 @@
     with stratalog.open_log("data/orders-0", create=True) as log:
         log.append(b"hello")
 
-The directory is a partition's, as a broker keeps it. The lock, the clean-shutdown file and the start offset
-are in its *home*: the directory itself, or its parent if that is a Kafka log directory. The clean-shutdown
-file is removed when a log is opened for writing, and written last when it is closed: if it is missing, the
-last writer was interrupted.
+The directory is that of a partition, as in a broker. The lock, the clean-shutdown file and the start offset
+are in its *home*: this is the directory itself, or its parent if that is a Kafka log directory. The
+clean-shutdown file is removed when a log is opened for writing, and written last when it is closed: if it is
+missing, the last writer was interrupted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who owns the files of a log directory, and whether rewritten files can keep their owner.
 
-A broker of another user must be able to start after root has recovered its directory: root gives each file it
-writes to the owner of the file it replaces. Any other user owns the files they write, so they may only change
-their own files.
+A broker that runs as another user must be able to start after root has recovered its directory. So a file
+that root writes is given to the owner of the file that it replaces. Files that any other user writes belong
+to that user, so other users may only change their own files.
 """
 
 from __future__ import annotations

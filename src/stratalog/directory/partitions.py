@@ -49,7 +49,7 @@ class FoundPartition:
     state: DirectoryState = DirectoryState.LIVE
     log_start_offset: int = 0
     left: Left = NOT_CLOSED
-    is_named: bool = False  # the caller gave the partition's own path
+    is_named: bool = False  # the caller named the partition's own path
 
     @property
     def entry(self) -> PartitionEntry:
@@ -63,7 +63,7 @@ def partition_entries(
 ) -> Iterator[PartitionEntry]:
     """The partitions among the entries of a log directory, including the log of the cluster's metadata.
 
-    A name that no broker gives is skipped: readers do not need it.
+    An entry whose name no broker gives to a partition is skipped: readers do not need it.
     """
     for entry in entries:
         if entry.kind is not EntryKind.DIRECTORY:

@@ -4,8 +4,8 @@
 
 The swap is two renames: the copy gets the log's name, and the old log in the other directory gets the suffix
 -delete. No file system does both at once. A crash in between leaves the partition in both directories, and
-Kafka then refuses to start until somebody removes one of them. So this note is written to the copy's
-directory before the renames, once the copy is complete and on the device; it is removed last. If recovery
+Kafka then refuses to start until somebody removes one of them. So this note is written to the log directory
+of the copy before the renames, when the copy is complete and on the device. It is removed last. If recovery
 finds the note and the partition in both directories, it retires the old log. In any other state it ignores
 the note: then the names alone show how far the swap came.
 """
@@ -60,7 +60,7 @@ def read_pending_move(disk: DiskReader, directory: str) -> PendingMove | None:
 
 
 def finish_pending_move(disk: Disk, directory: str, others: Collection[str]) -> None:
-    """Retire the old log if it and its copy here both have the partition's name.
+    """Retire the old log if both the old log and its copy here have the partition's name.
 
     Needs the locks of this directory and of `others`; no other directory is changed.
     """

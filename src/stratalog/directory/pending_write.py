@@ -5,9 +5,9 @@ file is read. The caller then recovers the logs, or closes them as a clean shutd
 directory has no clean-shutdown file.
 
 A broker may have been started on the directory before this runs. It did not know about the write and appended
-at the old end of the log, so the offsets of the staged segments may be in use. The sizes of the log's last
-segments show that. Such staged segments stay where they are, `waiting`, and the next write gives them new
-offsets.
+at the old end of the log, so other records may have the offsets of the staged segments. The sizes of the
+log's last segments show whether that happened. Such staged segments stay where they are, `waiting`, and the
+next write gives them new offsets.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from stratalog.log.partition_metadata import PartitionMetadataFile
 
 logger = logging.getLogger(__name__)
 
-# The log last, so that a segment with a log has its indexes. A broker that is started in between deletes an
-# index without a log, and rebuilds it when it finds the log; recovery does the same.
+# The .log is renamed last, so that a segment with a .log has its indexes. A broker that is started in between
+# deletes an index without its .log, and rebuilds it when it finds the .log; recovery does the same.
 STAGED_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.LOG)
 
 
@@ -97,7 +97,7 @@ def _finish_partition(disk: Disk, directory: str, write: PartitionWrite) -> Part
     if write.is_new:
         _make_partition(disk, directory, path, write)
     if _is_taken(disk, path, write):
-        # An index whose log is already renamed need not wait.
+        # If the .log of a segment is already renamed, its indexes need not wait.
         waiting = tuple(segment for segment in left if _has_staged(disk, directory, segment, FileKind.LOG))
         logger.warning(
             "%s was changed by another program before a write to it was finished: %d segments of the write "
@@ -131,13 +131,13 @@ def _make_partition(disk: Disk, directory: str, path: str, write: PartitionWrite
 
 
 def _is_taken(disk: DiskReader, path: str, write: PartitionWrite) -> bool:
-    """Whether the log no longer ends where the write was planned, apart from the write's own segments."""
+    """Whether the log, without the write's own segments, no longer ends where the write expected."""
     expected = {segment.base_offset: segment.size for segment in write.segments}
     first = write.segments[0].base_offset
     lowest = first
     if write.previous is not None:
         lowest = min(lowest, write.previous[0])
-        if write.previous[0] != first:  # else it is empty, and replaced
+        if write.previous[0] != first:  # otherwise that segment is empty, and is replaced
             expected[write.previous[0]] = write.previous[1]
     for entry in disk.list_directory(path):
         file = parse_segment_file(entry.name) if entry.name.endswith(FileKind.LOG.value) else None

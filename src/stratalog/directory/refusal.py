@@ -71,8 +71,9 @@ def is_start_refused(
 ) -> bool:
     """Whether a broker with these log directories ends instead of serving.
 
-    It goes on without a directory that it has taken offline, unless that one has the cluster's metadata or
-    is the last one. If it cannot read meta.properties, it does not look at the rest of that directory.
+    It continues without a directory that it has taken offline, unless that directory has the cluster's
+    metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that
+    directory.
     """
     found = list(refusals)
     offline = {each.directory for each in found if each.takes_offline}

@@ -1,9 +1,10 @@
 """Repairs partitions that a clean shutdown has not left quite as it should.
 
 A broker whose cleaner has failed stops cleanly, and leaves `.cleaned` or `.swap` files. Its next start
-deletes the former and finishes the latter, whether there is a clean-shutdown file or not. An operation that
-replaces segments must do the same first: otherwise, after a crash, a start would treat the new files as part
-of the old leftovers, and delete them. An index may be missing as well; a start rebuilds it.
+deletes the `.cleaned` files and finishes the swaps, whether there is a clean-shutdown file or not. An
+operation that replaces segments must do the same first: otherwise, after a crash of the operation, the next
+start would mistake the new files for the leftovers, and delete them. An index may be missing as well; a start
+rebuilds it.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def repair_partition(
         _check(plan, directory.path, may_cut=may_cut)
         if plan.cuts:
             directory.before_change()
-            # first: after a kill, nothing else would show the cut
+            # before the cut: after a kill, nothing else would show it
             directory.forget_epoch()
 
     recover_partition(

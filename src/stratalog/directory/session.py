@@ -136,7 +136,7 @@ class Session:
     def put_back(self, directory: LogDirectory) -> None:
         """Write the clean-shutdown file of a directory again, as the last write to it.
 
-        The epoch in it is the one that the directory was opened with, if that still holds.
+        It gets the epoch that the directory was opened with, if that still holds.
         """
         others = [other for other in self.directories if other is not directory]
         directory.write_clean_shutdown(is_beside_epoch=any(other.has_epoch for other in others))
@@ -197,8 +197,9 @@ class Session:
     def _recover(self, directories: Sequence[LogDirectory]) -> None:
         """Bring the directories to the state that a clean shutdown would have left.
 
-        Clean directories take part but are left alone: the epoch of a directory depends on all others, and a
-        clean one may hold the cluster's metadata. Only new directories do not take part.
+        Clean directories are passed to the recovery too, which leaves them alone: the epoch of a directory
+        depends on all others, and a clean one may hold the cluster's metadata. Only new directories are left
+        out.
         """
         from stratalog.directory.recovery.choices import RecoveryChoices  # rarely needed
         from stratalog.directory.recovery.recover import recover_in_session
@@ -240,7 +241,7 @@ def open_session(
 def check_session(
     disk: Disk, directories: Iterable[Path], *, unclean: Unclean, or_else: str = _OR_ELSE
 ) -> list[str]:
-    """What `open` would refuse, for a dry run: takes no lock and changes nothing. Returns the paths."""
+    """Raises what `open` would raise, for a dry run: takes no lock and changes nothing. Returns the paths."""
     paths = unique_paths(directories)
     for path in paths:
         check_log_directory(disk, path)
@@ -274,7 +275,7 @@ def unique_paths(directories: Iterable[Path]) -> list[str]:
 
 
 def refusal_of_unclean(unclean: Sequence[tuple[str, str]], or_else: str = _OR_ELSE) -> NeedsRecoveryError:
-    """The error for directories that were not shut down cleanly, given with the reasons to think so."""
+    """The error for directories that were not shut down cleanly; each is given with what shows that."""
     path, reason = unclean[0]
     others = "" if len(unclean) == 1 else f", and {len(unclean) - 1} more"
     names = " ".join(path for path, _ in unclean)

@@ -1,8 +1,8 @@
 """Lists the reasons for which a Kafka 4.3.1 broker would refuse to start.
 
 One function looks at all log directories of a node and lists the reasons, each with what to do about it. It
-reads only listings, small files and the ends of logs, changes nothing, and takes no lock. A broker gives up
-at two places:
+reads only listings, small files and the ends of logs, changes nothing, and takes no lock. A broker may give
+up at two times:
 
 before loading   meta.properties of every directory: missing, garbled, of two nodes or clusters; the
                  cluster's metadata (metadata_refusals.py)
@@ -80,8 +80,8 @@ def startup_refusals(
 ) -> tuple[StartupRefusal, ...]:
     """Why a broker would not start with these log directories of one node; empty if it would.
 
-    `siblings` are the other directories of its log.dirs, `metadata_directory` its metadata.log.dir and
-    `node_id` the one in its server.properties, where these are known. `strays` are the paths of partitions
+    `siblings` are the other directories of its log.dirs, `metadata_directory` is its metadata.log.dir, and
+    `node_id` is the one in its server.properties, if these are known. `strays` are the paths of partitions
     that it sets aside, so that they do not count as duplicates. A LogManager's own directories need no
     meta.properties (`kind.py`).
     """
@@ -230,7 +230,7 @@ def _of_metadata_place(disk: DiskReader, directory: str) -> Iterator[StartupRefu
     except DiskError:  # its meta.properties cannot be read either
         return
     if status is None or status.kind is not EntryKind.DIRECTORY:
-        return  # before the first start; or it is a file, reported elsewhere
+        return  # the folder is missing before the first start; or it is a file, which is reported elsewhere
     for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
         is_movable = refusal.kind is RefusalKind.FILE_NAME
         yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")

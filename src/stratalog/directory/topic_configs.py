@@ -77,7 +77,7 @@ class TopicConfigs:
         return config
 
     def _over(self, config: LogConfig, settings: Settings, topic: str = "") -> LogConfig:
-        """A cluster's settings: a release newer than 4.3.1 may know more of them, which is not an error."""
+        """Apply settings of a cluster. Those that only a release newer than 4.3.1 knows are ignored."""
         for name, value in settings.items():
             try:
                 config = config.with_overrides({name: value})

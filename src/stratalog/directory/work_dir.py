@@ -1,13 +1,13 @@
 """Recovery on a full disk: small files are written elsewhere first, and then over the old ones.
 
 The new bytes are written to a directory with room, and synced; then they are written over the old file; then
-the copy is deleted. After a killed run, the next run first writes the remaining copies over their files. A
+the copy is deleted. If a run is killed, the next run first writes the remaining copies over their files. A
 file that still does not fit waits until the cuts of recovery have freed some room.
 
-A copy counts only if no other program has used the directory since. In a partition an empty file ending in
-`.deleted` shows that: any program that loads the partition deletes it first. The small files of the log
-directory itself are never written in place, so there the inode shows it. No copy is made of the
-clean-shutdown file.
+A copy is used only if no other program has used the directory since. In a partition, a *sign* shows that: an
+empty file whose name ends in `.deleted`, which any program that loads the partition deletes first. The small
+files of the log directory itself are never written in place by other programs, so there the inode shows it.
+No copy is made of the clean-shutdown file.
 
 Why: docs/decisions/0025-full-disk.md. Kafka: LogLoader.removeTempFilesAndCollectSwapFiles
 """
@@ -82,8 +82,8 @@ class WorkDirDisk(Disk):
                 continue
             copy = join_path(self.work_dir, entry.name)
             found = _parsed(self.read_at(copy, entry.size, 0))
-            # Others may write to a work directory. So a copy counts only if its name follows from its path,
-            # and that path has no `..`, which could lead out of the directory that it starts with.
+            # Others may write to a work directory. So a copy is used only if its name follows from the path
+            # in it, and if that path has no `..`, which could lead out of the log directory.
             if found is None or copy != self._copy_of(found.path) or not found.path.startswith(below):
                 continue
             if self.exists(_sign_of(found.path)) and self._inode_of(found.path) == found.inode:
@@ -109,8 +109,8 @@ class WorkDirDisk(Disk):
         text = base64.b64encode(data).decode("ascii")
         document = {"path": name, "inode": self._inode_of(name), "data": text}
         super().replace(self._copy_of(name), json.dumps(document).encode("ascii"))
-        # After the copy: a copy without its sign is useless, and a sign without a copy would never be
-        # removed.
+        # The sign is created after the copy: a copy without a sign is merely useless, but a sign without a
+        # copy would never be removed.
         try:
             if not self.exists(_sign_of(name)):
                 self.create(_sign_of(name))
@@ -158,7 +158,7 @@ class WorkDirDisk(Disk):
 
 
 def _sign_of(name: str) -> str:
-    """The sign beside a file for which a copy waits, until another program loads the directory."""
+    """The path of the sign beside a file for which a copy waits."""
     return join_path(parent_path(name), f"{_PREFIX}{_short(name)}{FileState.DELETED.value}")
 
 

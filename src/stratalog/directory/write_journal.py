@@ -9,9 +9,9 @@ PARTITION is {"topic": "orders", "partition": 0, "topic_id": "k3..." or null, "i
               "previous": [0, 8192], "segments": [SEGMENT, ...]}
 SEGMENT   is {"staged": "stratalog-write-5f0c...-0-0", "base_offset": 42, "size": 4096, "records_count": 17}
 
-`pending` is committed; the next program that opens the directory finishes it (`pending_write.py`). `waiting`
-are segments whose offsets a broker has used, because it started before they could be renamed: the next write
-appends them. `committed` is the last batch of each streaming query, which is not written again. Why:
+`pending` is a committed write; the next program that opens the directory finishes it (`pending_write.py`).
+`waiting` are segments that could not be renamed before a broker started and used their offsets: the next
+write appends them. `committed` is the last batch of each streaming query, which is not written again. Why:
 docs/decisions/0016-a-write-renames.md.
 """
 
@@ -98,7 +98,7 @@ def journal_path(directory: str) -> str:
 
 
 def has_pending_write(disk: DiskReader, directory: str) -> bool:
-    """Whether a write was committed here and not finished. A journal that cannot be read counts as such."""
+    """Whether a write was committed here and not finished; also if the journal cannot be read."""
     try:
         return read_journal(disk, directory).pending is not None
     except CorruptCheckpointError:

@@ -3,8 +3,9 @@
 {"version": 0, "partitions": {"orders": 6}}
 
 The directories alone do not show these numbers: a partition that got no record has no directory. The
-partition of a record depends on its key and on this number, so `formatting/`, which makes a cluster of the
-directory, must know it. The Spark sink notes it; a format puts it into the metadata, and deletes the file.
+partition of a record depends on its key and on the number of partitions. So `stratalog format`
+(`formatting/`), which turns the directory into that of a broker, must know this number. The Spark sink writes
+it to this file; `format` puts it into the metadata, and deletes the file.
 """
 
 from __future__ import annotations

@@ -81,8 +81,7 @@ class LogCleanerManager:
             return logs
 
     def pause_not_compacted(self) -> Sequence[Log]:
-        """The logs that only retention handles, now paused: the cleaner must not take one if its policy
-        changes."""
+        """The logs that only retention handles, now paused: the cleaner must not take one meanwhile."""
         with self._changed:
             logs = [log for log in self._logs.current.values() if not log.config.compact]
             logs = [log for log in logs if log.topic_partition not in self._states]

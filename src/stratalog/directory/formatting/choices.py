@@ -70,10 +70,10 @@ class FormatOptions:
     """What the caller decides. By default the cluster's id is generated, and the node's id is 1.
 
     `quorum` and `server` come from the server.properties that the broker will be started with
-    (`from_properties`). Without them the metadata says that the controller listens at `controller`, which is
-    CONTROLLER on localhost:9093 by default, as in the server.properties that Kafka ships. A broker starts if
-    that is wrong, but other nodes cannot join. `partitions` are numbers of partitions by topic, for topics
-    with partitions that are not in the directories. `topic_settings` is JSON: settings by topic.
+    (`from_properties`). Without them the metadata says that the controller listens at `controller`. The
+    default is CONTROLLER on localhost:9093, as in the server.properties that Kafka ships. If that is wrong,
+    the broker still starts, but other nodes cannot join. `partitions` has numbers of partitions by topic, for
+    topics that have more partitions than the directories show. `topic_settings` is JSON: settings by topic.
     """
 
     cluster_id: str | None = None
@@ -115,7 +115,7 @@ class FormatOptions:
         return DEFAULT_NODE_ID if given is None else given
 
     def decided_endpoints(self) -> tuple[Endpoint, ...]:
-        """Where the controller listens, if the metadata is to say it; none if server.properties does.
+        """Where the controller listens, if the metadata must say it; none if server.properties says it.
 
         UsageError if the broker would not be a stand-alone one.
         """
@@ -153,7 +153,7 @@ class FormatOptions:
             )
 
     def checked_cluster_id(self) -> str | None:
-        """The cluster's id; UsageError if Kafka would not take it."""
+        """The cluster's id; UsageError if Kafka would not accept it."""
         if self.cluster_id is not None:
             try:
                 topic_id_from_text(self.cluster_id)  # all of Kafka's ids are written alike
@@ -186,7 +186,8 @@ class FormatOptions:
         return () if self.topic_settings is None else tuple(parse_topics(self.topic_settings))
 
     def partitions_of(self, topic: str, least: int, noted: int) -> int:
-        """How many partitions a topic gets. Its folders need `least`; a writer has noted `noted`."""
+        """How many partitions a topic gets. Its folders need `least`; `noted` comes from the Spark sink's
+        note."""
         asked = self.partitions.get(topic)
         if asked is None:
             internal = self.internal_partitions.get(topic, _INTERNAL_COUNT) if topic in _COUNT_SETTINGS else 0

@@ -1,10 +1,10 @@
 """`format_directories`: turn log directories into those of a stand-alone broker.
 
-1. The directories are looked at. If the run is refused, that happens before anything is created.
-2. All of them are locked, and looked at again. Logs of `open_log` that were closed are taken over, as any
-   session would; a directory that was not shut down cleanly is refused.
-3. The ids are noted in each directory (`note.py`).
-4. These are written: missing topic ids, the snapshot of the metadata, bootstrap.checkpoint, clean-shutdown
+1. The directories are examined. A run that must be refused is refused now, before anything is created.
+2. All of them are locked, and examined again. Logs of `open_log` that were closed are taken over, as in any
+session; a directory that was not shut down cleanly is refused. 3. The ids are noted in each directory
+(`note.py`). 4. These are written: missing topic ids, the snapshot of the metadata, bootstrap.checkpoint,
+clean-shutdown
    files with the epoch that the metadata has for the broker.
 5. meta.properties is written, last in the directory with the metadata. A broker does not start before that.
 6. The notes are deleted.
@@ -67,7 +67,7 @@ def format_directories(
     make_lock: MakeLock = DirectoryLock,
     make_id: MakeId = uuid4,
 ) -> FormatResult:
-    """Write the metadata of a cluster of one node, with the topics in these, its log directories.
+    """Write the metadata of a cluster of one node that has these log directories and the topics in them.
 
     A directory may be new. FormatRefusedError if one is formatted already, or its partitions contradict each
     other; LogDirLockedError if one is in use; NeedsRecoveryError if one was not shut down cleanly;
@@ -159,7 +159,7 @@ class _Formatting:
         return found, identity, earlier is None
 
     def _check_apart(self) -> None:
-        """UsageError if a directory is inside another: a broker would take it for a partition."""
+        """UsageError if a directory is inside another: a broker would treat it as a partition."""
         for path in self._paths:
             around = [other for other in self._paths if path.startswith(f"{other}/")]
             if around:
@@ -172,7 +172,7 @@ class _Formatting:
         """NeedsRecoveryError if a directory was not shut down cleanly.
 
         Logs of `open_log` that were closed are not refused: the session takes them over. If a run was killed
-        while it did that, there is a note.
+        while it took them over, there is a note.
         """
         reasons = []
         for layout in layouts:
@@ -282,7 +282,8 @@ class _Formatting:
         folder = join_path(self._metadata_directory, METADATA_DIRECTORY)
         disk.make_directory(folder)
         disk.sync_directory(self._metadata_directory)
-        # An interrupted run may have left a snapshot of other topics, which could be taken for the newer one.
+        # An interrupted run may have left a snapshot with other topics, which a broker could take for the
+        # newest.
         for entry in disk.list_directory(folder):
             if entry.name != records.snapshot_name:
                 disk.delete(join_path(folder, entry.name))

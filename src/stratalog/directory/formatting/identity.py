@@ -20,8 +20,7 @@ MakeId = Callable[[], UUID]
 
 
 def new_id(make_id: MakeId = uuid4) -> str:
-    """A random id as Kafka makes it: it does not begin with `-`, which a tool would take for an option, and
-    has no special meaning."""
+    """A random id as Kafka makes it: without a special meaning, and not beginning with `-` like an option."""
     while (text := topic_id_to_text(make_id())).startswith("-") or directory_id_problem(text) is not None:
         pass
     return text
@@ -68,7 +67,7 @@ def decide_identity(
 
 
 def check_unformatted(disk: DiskReader, paths: Iterable[str], identity: Identity | None) -> None:
-    """FormatRefusedError if a directory is a broker's. Files of an interrupted format do not count."""
+    """FormatRefusedError if a directory is a broker's. Files of an interrupted format do not make it one."""
     for path in paths:
         meta = read_meta_properties(disk, path)
         if identity is not None:

@@ -2,7 +2,7 @@
 
 A topic has one id in all directories: the one that its partitions have, or a new one. Its number of
 partitions comes from the caller, from a note of the Spark sink (`written_topics.py`), or from the highest
-partition that is there. The broker creates those that are in no directory.
+partition that is there. The broker creates the partitions that are in no directory.
 
 The leader epoch of a partition must not be lower than its log's: a broker appends with the epoch that the
 controller gives, and batches ascend by epoch.
@@ -34,7 +34,7 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 class FoundTopics:
     """The partitions by topic and number, and the ids that their files have.
 
-    `without_id` are partitions that need one; `counts` are numbers of partitions that the sink has noted.
+    `without_id` are partitions that need an id; `counts` are numbers of partitions that the sink has noted.
     """
 
     partitions: dict[str, dict[int, FoundPartition]] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class FoundTopics:
 def find_topics(disk: DiskReader, layouts: Sequence[Layout]) -> FoundTopics:
     """The topics in these log directories.
 
-    FormatRefusedError if it is not clear what a partition is: one that is there twice, a copy on its way, ids
-    that contradict each other, a name that no topic can have.
+    FormatRefusedError if a partition is ambiguous: it is there twice, it is a copy that was being moved, its
+    ids contradict each other, or no topic can have its name.
     """
     everywhere = [(layout.directory, entry) for layout in layouts for entry in layout.partitions]
     for problem in find_duplicates(everywhere):
@@ -130,7 +130,7 @@ def wanted_topics(found: FoundTopics, options: FormatOptions) -> dict[str, int]:
 def plan_topics(
     disk: DiskReader, clock: Clock, found: FoundTopics, options: FormatOptions, identity: Identity
 ) -> tuple[FormattedTopic, ...]:
-    """What the metadata is to say of each topic; `identity` has an id for those that have none yet."""
+    """What the metadata must say about each topic; `identity` has an id for those that have none yet."""
     settings = options.settings()
     topics = []
     for name, count in wanted_topics(found, options).items():
@@ -154,7 +154,7 @@ def _partition(
 ) -> FormattedPartition:
     if found is None:
         return FormattedPartition(number, None, 0)
-    # As after a clean stop, which takes the leader away and gives the partition a new epoch.
+    # As after a clean stop, which leaves the partition without a leader, in a new epoch.
     return FormattedPartition(number, parent_path(found.directory), latest_epoch(disk, clock, found) + 1)
 
 

@@ -6,7 +6,7 @@
 
 The file is written before anything else, and deleted last. So a directory that has this file was being
 formatted when the run was interrupted, and the next run gives the same ids. A broker does not start before
-the last file of a format is there, the meta.properties of the directory with the metadata.
+the last file of a format is written: the meta.properties of the directory with the metadata.
 """
 
 from __future__ import annotations

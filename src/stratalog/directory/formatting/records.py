@@ -4,8 +4,8 @@ The records say what a controller would have written up to the clean stop of a n
 broker is registered and fenced, each partition has no leader, and its only replica may become leader. The
 broker epoch is in the clean-shutdown files too, so that the controller treats the stop as clean.
 
-The snapshot counts these records from offset 0, as a log would. Its own offset is above 0: at 0, another node
-that joins the cluster would read the log from there, and not the snapshot.
+The records in the snapshot have offsets from 0 on, as in a log. The offset of the snapshot itself is above 0:
+otherwise a node that joins the cluster would read the log from 0 on, and not the snapshot.
 
 Kafka: MetadataImage, ReplicationControlManager, ClusterControlManager.registerBroker
 """
@@ -24,7 +24,7 @@ from stratalog.log.partition_metadata import topic_id_to_text
 from stratalog.records.internal.encode import encode_metadata
 from stratalog.records.internal.kraft_snapshot import build_kraft_snapshot, voter
 
-EPOCH = 0  # of the quorum, before its first leader
+EPOCH = 0  # the epoch of the quorum before its first leader
 _NO_LEADER = -1
 _REGISTRATION_VERSION = 3
 _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"  # the broker chooses the directory. Kafka: DirectoryId

@@ -51,11 +51,12 @@ class FormattedDirectory(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatResult:
-    """All of it; `is_plan` if it was a dry run. Then an id that is still to be made is None.
+    """The whole result. `is_plan`: it was a dry run, in which ids that a run would generate are None.
 
-    `endpoints` are those of the controller if the metadata names the voters, otherwise there are none, and
-    server.properties has to name them. `was_finished`: an earlier run, which was interrupted at its end, had
-    done everything except removing its notes. `recovery` is what was done to take over logs of `open_log`.
+    `endpoints` are those of the controller, if the metadata names the voters. Otherwise it is empty, and
+    server.properties has to name the voters. `was_finished`: an earlier run, which was interrupted at its
+    end, had done everything except removing its notes. `recovery` is what was done to take over logs of
+    `open_log`.
     """
 
     cluster_id: str | None

@@ -2,12 +2,12 @@
 
 The caller recovers the partitions.
 
-1. lock it, unless it is clean (then it is only read) or this is a dry run (then it must not be locked)
+1. lock it; not if it is clean, because then it is only read, and not in a dry run
 2. check that all files can keep their owner; read the listing, the checkpoints, meta.properties
 3. remove the clean-shutdown file (`clean_state.py`), if `--all` repairs a clean directory
 4. partitions: survey, scan, plan, apply, fsync
 5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
-6. the clean-shutdown file, once all directories have got this far, because its epoch depends on all of them
+6. the clean-shutdown file, when steps 1 to 5 are done for all directories: its epoch depends on all of them
 
 Kafka: LogManager.loadLogs, LogManager.shutdown
 """
@@ -56,7 +56,7 @@ class DirectoryRecovery:
     def __init__(self, disk: Disk, directory: LogDirectory, *, dry_run: bool) -> None:
         self.path = path = directory.path
         self.error: str | None = None
-        self.remark: str | None = None  # about something that is not kept, which is harmless
+        self.remark: str | None = None  # a sentence on groups that files cannot keep, which is harmless
         self.state = directory.state
         self.locks = directory.locks
         self._directory = directory
@@ -161,7 +161,7 @@ class DirectoryRecovery:
         return "" if key in self._lone_starts else self.unknown_start
 
     def _look_at_lone_log(self, entry: PartitionEntry) -> None:
-        """Use the files of a lone log: the directory's checkpoints are older."""
+        """If the log was a lone log, use its own files: the directory's checkpoints are older."""
         files = lone_files(self._disk, self.layout, entry)
         if entry.state is not DirectoryState.LIVE or not files.exist():
             return
@@ -188,7 +188,7 @@ class DirectoryRecovery:
     def note_cut(self) -> None:
         """Record that more than a torn tail is cut off; this may be the first change here."""
         if self._dry_run:
-            self.state.note = replace(self.state.note, has_cut=True)  # in memory alone
+            self.state.note = replace(self.state.note, has_cut=True)  # only in memory
             return
         self.locks.check()
         self.state.note_cut()
@@ -202,7 +202,7 @@ class DirectoryRecovery:
         # directory.
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         if self._find_short_logs(ends) or self._checkpoints.why_lost(HIGH_WATERMARKS):
-            self.note_cut()  # before the change of the checkpoint that shows it
+            self.note_cut()  # before the checkpoint that shows it is changed
         if self._dry_run:
             if self.room is not None:
                 self.room.write(1)  # checkpoints and the clean-shutdown file are small
@@ -212,7 +212,7 @@ class DirectoryRecovery:
         self._checkpoints.write_closed([*self._marks(ends, is_tiered)], are_all=True)
         for files in self._lone:
             files.hand_over()
-        if self.state.has_note:  # of a session that was killed, perhaps during a compaction on a cluster
+        if self.state.has_note:  # a session was killed, perhaps during a compaction on a cluster
             for entry in self.layout.partitions:
                 with suppress(DiskError):  # a broker ignores what is left
                     remove_task_folders(self._disk, self.path_of(entry))
@@ -274,7 +274,7 @@ class DirectoryRecovery:
         for key, offset in sorted(self._checkpoints.high_watermarks.read().items()):
             found = ends.get(key)
             if found is None or offset <= (found.log_end_offset or 0) or found.cuts:
-                continue  # the cut is reported already
+                continue  # a cut is reported already
             is_short = True
             words = f"it ends at offset {found.log_end_offset}, its high watermark was {offset}"
             self.problems.append(
@@ -283,8 +283,8 @@ class DirectoryRecovery:
         return is_short
 
     def _find_short_clean_logs(self) -> None:
-        """Find logs that end before the offsets that a clean shutdown has checkpointed: records are gone
-        since.
+        """Find logs that end before the offsets that a clean shutdown has stored: records were lost since
+        then.
 
         A clean shutdown writes the end of each log as its recovery point. After a crash a recovery point
         proves nothing: a broker that died while it truncated a log has not lowered it yet. The cleaner's
@@ -294,7 +294,7 @@ class DirectoryRecovery:
         watermarks = self._checkpoints.high_watermarks.read()
         for entry, end in sorted(self.clean_ends.items()):
             if entry.state is not DirectoryState.LIVE:
-                continue  # a future copy: the checkpoints name its log
+                continue  # a future copy: the entries in the checkpoints are those of its log
             point, watermark = points.get(entry.topic_partition, 0), watermarks.get(entry.topic_partition, 0)
             if max(point, watermark) <= end:
                 continue

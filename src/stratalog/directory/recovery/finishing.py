@@ -1,9 +1,10 @@
 """Plans and applies each partition as soon as its scans are done, in a thread next to the readers.
 
-So readers go on while the device syncs. Only a few scanned partitions wait in memory to be finished: if there
-are too many, the thread that collects the scans waits, and so do the readers. All partitions that wait are
-finished together, because the device syncs many files in little more time than one file. First each of them
-does its steps up to the first file that must be written; then these files are written together; and so on.
+So the readers continue while the device syncs. Only a few scanned partitions may wait in memory to be
+finished: if there are too many, the thread that collects the scans waits, and with it the readers. All
+partitions that wait are finished together, because the device syncs many files in little more time than one
+file. First each of them does its steps up to the first file that must be written; then these files are
+written together; and so on.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from stratalog.log.recovery.steps import Files, names_in_quarantine, ranges_to_k
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
 
-# This many partitions may wait, of any size. More of them may wait, and are finished together, while their
-# logs have at most _TOGETHER_SIZE bytes in all. A result takes 1/200 of the log's size for the indexes, and a
+# This many partitions of any size may wait. More may wait, and are finished together, as long as their logs
+# have at most _TOGETHER_SIZE bytes in total. A result takes 1/200 of the log's size for the indexes, and a
 # little more for each segment.
 _WAITING = 4
 _TOGETHER_SIZE = 256 << 20
@@ -224,7 +225,7 @@ class Finisher:
     def _rounds(self, work: PartitionRecovery) -> Generator[Files, None, RecoveryPlan]:
         """Plan a partition and apply the plan; yields the files that must be written before it goes on."""
         plan = plan_scanned(self._disk, work.survey, work.take_results())
-        # In a directory that was shut down cleanly, not even a torn tail is expected.
+        # A clean shutdown leaves not even a torn tail.
         if plan.cuts and (work.directory.state.note.was_clean or not plan.is_only_torn_tail):
             work.directory.note_cut()
         if not self._dry_run:
@@ -244,8 +245,8 @@ class Finisher:
         """The quarantine in which a run would keep what this plan cuts off; QuarantineFullError if none has
         room. None if there is nothing to keep.
 
-        On the device of the log directory the cut frees the room again right after the copy; on another
-        device the copies add up.
+        On the device of the log directory, each cut frees the room again right after its copy is made; on
+        another device, the copies add up.
         """
         places = self._quarantines_of(directory)
         for number, place in enumerate(places, 1):

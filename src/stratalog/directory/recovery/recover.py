@@ -1,12 +1,12 @@
 """`recover_directories`: bring log directories to the state that a clean shutdown would have left.
 
 Theory of operation. All directories are locked before anything is changed in one of them. Every partition is
-surveyed, which says what must be read. The scans of all partitions then go through the engine: to the
+surveyed, to find out what must be read. The scans of all partitions then go through the engine: to the
 readers of each device, in the order of partitions and segments, or to a cluster. After the last scan of a
 partition, another thread plans, applies and fsyncs it at once, so that only a few partitions' results are in
-memory. A failure concerns only its own directory, which gets no clean-shutdown file. The others get theirs,
-but without an epoch, because the controller must not believe that nothing is lost. A run that was killed
-anywhere and is repeated has the same result.
+memory. If a directory fails, it gets no clean-shutdown file. The others get theirs, but without an epoch,
+because the controller must not believe that nothing is lost. If a run is killed at any moment and repeated,
+the result is the same.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def recover_directories(
     elif disk is None:
         disk = Disk(require_owner=True)
     sources = RecoverySources(server, topics, topic_settings, metadata_directory, on_progress)
-    # The session is not opened: it would lock all directories, also in a dry run and if they were shut down
-    # cleanly.
+    # The session is not opened, because that would lock all directories, even clean ones, and in a dry run
+    # too.
     session = Session(directories, unclean=Unclean.RECOVER, disk=disk, clock=clock, make_lock=make_lock)
     try:
         return recover_in_session(session.directories, sources, disk, clock, options, make_lock)
@@ -341,7 +341,8 @@ class _Recovery:
                 self._guarded(directory, self._write_clean_shutdown, directory, NO_PROMISE)
 
     def _write_clean_shutdown(self, directory: DirectoryRecovery, promise: CleanShutdown) -> None:
-        # If there was a clean-shutdown file, only its epoch counts: it may have had none for a reason.
+        # If there was a clean-shutdown file, its own epoch is used, even if it had none: there may be a
+        # reason for that.
         own = directory.own_promise() if directory.state.note.was_clean else promise
         wanted = NO_PROMISE if self._has_failed else own
         if directory.written is None or (directory.written.has_epoch and wanted != directory.written):

@@ -1,4 +1,4 @@
-"""Is there room for what a plan writes? A dry run says so before the run fails on a full disk.
+"""Checks whether there is room for what a plan writes, so that a dry run shows that the run would fail.
 
 New files are written before the old ones are deleted. A cut of a log frees the bytes that it cuts. An index
 frees nothing, because its preallocated zeros may occupy no blocks. Sizes are counted in bytes, not in blocks:
@@ -36,7 +36,7 @@ class Room:
                 case CopyRanges():
                     self.write(sum(size for _, size in step.ranges))
                 case KeepRange() if keeps_here:
-                    self._free -= step.size  # checked before
+                    self._free -= step.size  # whether it fits was checked before
                 case Truncate() if _is_log(step.file):
                     self._free += step.file.size - step.size
                 case Delete() if _is_log(step.file):

@@ -1,8 +1,8 @@
 """Runs the scans of a recovery: on threads of this process, or on another engine, such as a cluster.
 
-Another engine's tasks may run on other machines, which must see the same files. Each of them gets the stamp
-of its file, taken here, and fails if it sees another file: the driver would otherwise cut a log because of
-what a scan of another log has found.
+Another engine's tasks may run on other machines, which must see the same files. Each task gets the stamp of
+its file, taken here, and fails if it sees another file. Otherwise the driver might cut a log because of what
+a scan found in another file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def run_scans(
     disk: DiskReader,
     on_progress: OnProgress | None = None,
 ) -> Generator[Scanned, None, None]:
-    """Every scan that the surveys ask for, with its partition, as they finish. Closing it ends the scans.
+    """Every scan that the surveys request, with its partition, as the scans finish. Closing it ends the
+    scans.
 
     Scans of a directory that has failed meanwhile are skipped.
     """

@@ -1,9 +1,10 @@
 """Which epoch the clean-shutdown files may carry after a recovery.
 
-With such a file a broker does not scan, whatever the epoch in it. The epoch is a promise to the controller of
-a KRaft cluster (KIP-966): every acknowledged record is here. After a power cut nobody can promise that,
-because the page cache is lost. If only the process died (kill -9, out of memory), the system still writes
-what it was given; then the epoch is that of the killed run, except in the cases below.
+With a clean-shutdown file a broker does not scan its logs, whatever epoch is in the file. The epoch is a
+promise to the controller of a KRaft cluster (KIP-966): every acknowledged record is still here. After a power
+cut nobody can promise that, because the page cache is lost. If only the process died (kill -9, out of
+memory), the system still writes what it was given; then the epoch is that of the killed run, except in the
+cases below.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def promise_of_the_killed_run(
 
 
 def _without(directories: Sequence[DirectoryRecovery], epoch: int) -> DirectoryRecovery | None:
-    """A directory that already had a clean-shutdown file, without this epoch."""
+    """A directory that already had a clean-shutdown file, with another epoch or none."""
     notes = [(directory, directory.state.note) for directory in directories]
     return next((found for found, note in notes if note.was_clean and note.said.broker_epoch != epoch), None)
 

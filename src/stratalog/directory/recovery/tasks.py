@@ -1,7 +1,7 @@
 """The tasks that recovery gives to an engine: surveys of partitions and scans of segments, as functions of
 values.
 
-A directory may fail while its tasks wait. They are then not begun. The engine learns that from `is_wanted`
+If a directory fails while its tasks wait, they are not begun. The engine learns that from `is_wanted`
 (`Engine.run`), because a task knows nothing about other tasks.
 """
 
@@ -65,7 +65,7 @@ class StampedScan(NamedTuple):
 
 
 def scan_stamped(disk: DiskReader, stamped: StampedScan) -> ScanResult:
-    """The scan of one segment; OtherFileError if this machine sees other files, before it or after."""
+    """The scan of one segment; OtherFileError if this machine sees other files before or after the scan."""
     stamped.check(disk)
     result = scan(disk, stamped.task)
     stamped.check(disk)

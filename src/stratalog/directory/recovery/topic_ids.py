@@ -112,7 +112,7 @@ class TopicIds:
 def _known_id(entry: PartitionEntry, metadata: ClusterMetadata | None, node_id: int | None) -> UUID | None:
     """The id of the partition's topic, if the cluster has it on this node.
 
-    The folder of an earlier topic of the same name is not made part of this one.
+    None for the folder of an earlier topic with the same name, which must not become part of this topic.
     """
     topic_id = None if metadata is None else metadata.topic_id(entry.topic_partition.topic)
     if metadata is None or topic_id is None or node_id is None:
@@ -122,7 +122,7 @@ def _known_id(entry: PartitionEntry, metadata: ClusterMetadata | None, node_id: 
 
 
 def _contradiction(entry: PartitionEntry, found: UUID, metadata: ClusterMetadata | None) -> list[Problem]:
-    """A problem if the file names another topic than the folder. A topic not in the metadata was deleted."""
+    """A problem if the id in the file is not that of the folder's topic; none for a deleted topic."""
     if metadata is None:
         return []
     expected = metadata.topic_id(entry.topic_partition.topic)

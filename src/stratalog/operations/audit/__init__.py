@@ -8,15 +8,15 @@ by_host            each host audits its own directories; one report
 coordinated        open transactions that a coordinator knows
 deep               the records inside batches
 finding            `AuditFinding`: one row
-index_entries      the offset and time index against the batches, entry by entry
+index_entries      compares the offset and time index with the batches, entry by entry
 kinds              every kind of finding: severity, consequence, remedy
 page/              the report as one page of HTML
-partition          the segments of a partition against each other and its small files
+partition          compares the segments of a partition with each other and with its small files
 partition_state    a partition during its audit, and sums over many
 partition_task     a task: the listing and the small files of a partition
-rows               the headers of a segment's batches against each other
+rows               compares the headers of a segment's batches with each other
 segment_task       a task: reads a segment once
-spots              collects the places of one file
+spots              collects the places in one file where something was found
 
 Not here: repairing. A finding names the command that does it.
 """

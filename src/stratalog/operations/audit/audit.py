@@ -215,7 +215,7 @@ class _Run:
             refusals += startup_refusals(
                 self._disk, paths, metadata_directory=sources.metadata_directory, node_id=sources.node_id
             )
-        # Every node of the request has the same metadata.log.dir: what is wrong with that is reported once.
+        # All nodes of the request have the same metadata.log.dir, so its problems are reported once.
         for refusal in dict.fromkeys(refusals):
             if (finding := refusal_finding(refusal)) is not None:
                 self._findings.append(finding)
@@ -256,8 +256,7 @@ class _Run:
         if partition.facts is None:
             return
         listed = partition.facts.segments
-        # Having no segment is a state too: metadata that was formatted and never started has only its
-        # snapshot.
+        # A partition may have no segment: metadata that was formatted and never started has only a snapshot.
         following = [*(each.base_offset for each in listed[1:]), None][: len(listed)]
         for segment, next_base in zip(listed, following, strict=True):
             known = partition.segments.get(segment.base_offset)
@@ -285,7 +284,7 @@ class _Run:
     def _check(
         self, partitions: Iterable[PartitionState], nodes: dict[str, tuple[Node, KnownTopics]]
     ) -> None:
-        """Combine segments; findings are added to the partition's places."""
+        """Combine the segments of a partition; what is found is added to its places."""
         partitions = list(partitions)
         newest: dict[str, int] = {}
         open_producers = open_transactions(

@@ -1,8 +1,8 @@
 """Findings in a log directory itself: checkpoints, strays, foreign files, reasons why a broker would not
 start.
 
-The checkpoints are read before the logs: a running broker first appends to its logs and later writes the
-checkpoints, so no checkpoint is past the end that the audit sees.
+The checkpoints are read before the logs. A running broker first appends to its logs and later writes the
+checkpoints, so no checkpoint can be past the end that the audit sees.
 """
 
 from __future__ import annotations

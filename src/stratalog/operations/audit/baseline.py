@@ -85,7 +85,7 @@ class Baseline:
 
     @classmethod
     def of(cls, audited: Iterable[tuple[str, int, str, AuditedSegment]]) -> Self:
-        """From (partition's directory, base offset, stamp, what was found); damaged segments are left out."""
+        """From tuples (partition's directory, base offset, stamp, result); damaged segments are left out."""
         return cls(
             {
                 join_path(directory, segment_file_name(base, FileKind.LOG)): AuditedBytes(

@@ -1,4 +1,4 @@
-"""An audit of disks that only their own hosts have: each host audits its own, and the reports become one.
+"""An audit of disks that only one host has: each host audits its own disks, and the reports become one.
 
 In the combined report a directory is named HOST:DIR.
 """
@@ -78,7 +78,7 @@ def _combined(reports: Mapping[str, AuditReport], now: int) -> AuditReport:
         ),
         totals_=_sum([report.totals_ for report in each]),
         now=now,
-        audited=Baseline.of(()),  # of several hosts, whose paths may be the same
+        audited=Baseline.of(()),  # none: paths of several hosts may be the same
         topics=_topics([topic for report in each for topic in report.topics]),
         notes=tuple(f"{host}: {note}" for host, report in reports.items() for note in report.notes),
     )

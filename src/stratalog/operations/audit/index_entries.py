@@ -3,10 +3,10 @@
 An entry of the offset index must point to the first byte of a batch, and the offsets of that batch must be
 after those of all batches before it. The offset of an entry depends on the release. Since 3.9.1 and 4.0.1 it
 is the last offset of the batch that the entry points to. From 2.0 on it was the last offset of the append
-that this batch began, and before 2.0 the first offset of that append.
+that began with this batch, and before 2.0 the first offset of that append.
 
-An entry of the time index has the largest timestamp up to its offset: no batch before that offset is later,
-and the batch that holds the offset has this timestamp.
+An entry of the time index has the largest timestamp up to its offset: no batch before that offset has a later
+timestamp, and the batch that contains the offset has this timestamp.
 
 Kafka: LogSegment.append, OffsetIndex, TimeIndex
 """
@@ -61,7 +61,7 @@ class OffsetEntries:
         self._settle(rows)
 
     def _settle(self, rows: BatchTable) -> None:
-        """Look up the offset of each waiting entry in these batches; it may only come in a later run."""
+        """Look up the offset of each waiting entry in these batches; it may also come in a later run."""
         if not self._waiting:
             return
         last, base = rows["last_offset"], rows["base_offset"]

@@ -5,7 +5,7 @@ transactions that span them, and the producers and leader epochs so far. The res
 the .txnindex files, the snapshots, leader-epoch-checkpoint and the checkpoints of the log directory.
 
 A rule reports only what has no other explanation. Compaction, deletion and expiry remove facts from a log
-that its small files still have. So a small file may say more than the log, but if it contradicts the log,
+that are still in its small files. So a small file may say more than the log, but if it contradicts the log,
 that is a finding.
 """
 

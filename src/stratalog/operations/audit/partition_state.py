@@ -34,7 +34,7 @@ class PartitionState:
 
     @cached_property
     def stamps(self) -> dict[int, str]:
-        """The stamp of each listed segment, by base offset; for after `facts` is known."""
+        """The stamp of each listed segment, by base offset; call it only when `facts` is set."""
         return {} if self.facts is None else {each.base_offset: each.stamp for each in self.facts.segments}
 
     @property

@@ -62,7 +62,7 @@ class RowChecks:
             self._codecs |= 1 << int(number)
         self.batches_count += len(rows)
         self.records_count += int(np.maximum(rows["records_count"], 0).sum())
-        # A damaged batch must not make all later ones go backwards.
+        # The maximum: after one damaged batch, later batches must not count as going backwards.
         self.last_offset = max(self.last_offset, int(last.max()))
 
     @property
@@ -157,7 +157,7 @@ class RowChecks:
 
 
 def _first_times(rows: BatchTable) -> NDArray[np.int64]:
-    """The timestamp of each batch's first record, as far as its header knows it."""
+    """The timestamp of each batch's first record, as far as its header shows it."""
     # With LogAppendTime all records have the batch's largest timestamp, and a delete horizon replaces the
     # base timestamp. Magic 1 has only the LogAppendTime bit, magic 0 has neither.
     overruled = rows["attributes"] & (Attributes.LOG_APPEND_TIME | Attributes.DELETE_HORIZON) != 0

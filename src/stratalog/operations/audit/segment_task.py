@@ -1,9 +1,9 @@
-"""Audits one segment in one pass: its bytes, its batches against each other, its indexes against them.
+"""Audits one segment in one pass: checks its bytes, compares its batches with each other and its indexes.
 
 A task needs only the files of its segment, so the segments of one log can be audited in parallel, on threads
 or on executors. Results that depend on earlier segments are returned in a form that can be combined
-afterwards (`partition.py`). The indexes are read before the log: a broker that appends meanwhile adds to the
-log first, so that no entry points past the end that is seen.
+afterwards (`partition.py`). The indexes are read before the log: a broker that appends meanwhile writes to
+the log first, so no entry can point past the end that the task sees.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class AuditedSegment:
 def audit_segment(disk: DiskReader, task: AuditTask) -> AuditedSegment:
     """Read a segment and its indexes. DiskError if the log cannot be read.
 
-    A cleaner replaces log and indexes one after the other. If another file has one of the names afterwards,
-    the files did not belong together, and are read again.
+    A cleaner replaces log and indexes one after the other. If one of the names belongs to another file
+    afterwards, log and indexes may not belong together, and are read again.
     """
     for tries_left in reversed(range(_MOST_TRIES)):
         before = _files(disk, task)
@@ -292,12 +292,13 @@ class _Look:
                     self._rows.first_offset = min(self._rows.first_offset or 0, records.column(0)[0].as_py())
                     self._rows.add_times(records.column(1).cast("int64").to_numpy() // 1000)
             except CorruptRecordError as error:
-                if not self._task.is_deep:  # a deep audit reports it itself
+                if not self._task.is_deep:  # a deep audit reports this by itself
                     at, offset = part.position + start, int(row["base_offset"])
                     self._say(AuditKind.INVALID_RECORDS, at, size, offset, sentence(error.reason))
 
     def _take_bad(self, part: Part, row: np.void, last_before: int) -> None:
-        """A batch with a wrong checksum; neighbours are one damage. Its own offset may be wrong too."""
+        """Record a batch with a wrong checksum, as one damage with its neighbours. Its offset may be wrong
+        too."""
         start = part.position + int(row["position"])
         end = start + int(row["size"])
         if self._bad is not None and self._bad[1] == start:
@@ -324,8 +325,8 @@ class _Look:
     def _pass_damage(self, read_into: ReadInto, part: Part, position: int) -> int:
         """Report what is not a batch, and return where the next one starts.
 
-        If bytes are missing, a checksum is wrong, and then the length after it. The two are reported as one
-        damage, with the reason of the first.
+        If bytes are missing in the file, one batch has a wrong checksum, and no batch starts where it should
+        end. The two are reported as one damage, with the reason of the first.
         """
         size, stop = self._size, part.walk.stop
         start, offset = position, self._rows.last_offset + 1
@@ -339,7 +340,7 @@ class _Look:
         end = size if found is None else found
         kind = self._kind_of(read_into, stop, position, is_at_end=found is None)
         if kind is AuditKind.TORN_TAIL and not self._task.was_closed:
-            self._has_damage = True  # a broker may be writing this batch, but its index is still checked
+            self._has_damage = True  # a broker may be writing this batch; the indexes are still checked
         else:
             self._damaged(end)
         self._say(kind, start, end - start, offset, reason)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stratalog.operations.audit.kinds import AuditKind
 
-MOST_PLACES = 20  # of one kind in one file
+MOST_PLACES = 20  # places of one kind in one file
 
 
 class Spot(NamedTuple):

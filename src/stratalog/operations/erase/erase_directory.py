@@ -119,7 +119,7 @@ class DirectoryEraser:
                     yield join_path(path, entry.name)
 
     def sizes_to_erase(self) -> Iterator[tuple[str, int]]:
-        """The bytes that the erasing reads: each file to rewrite three times, its replacement twice."""
+        """The bytes that erasing reads: a file to rewrite is read three times, its replacement twice."""
         for planned, found in zip(self._planned, self._to_erase, strict=True):
             yield self.path_of(planned.name), sum(each.size * (1 if each.is_gone else 5) for each in found)
 
@@ -134,7 +134,7 @@ class DirectoryEraser:
                 self.notes.append(ENDED_FIRST.format(name))
 
     def plan_replacements(self) -> list[RecoveryPlan]:
-        """For a dry run: what `finish_replacements` would do. NeedsRecoveryError where it would refuse."""
+        """For a dry run: what `finish_replacements` would do. NeedsRecoveryError if it would refuse."""
         plans = []
         for name in self.names:
             config = self._known.of(parse_partition_directory(name).topic_partition.topic)
@@ -297,7 +297,7 @@ def _key_by(wanted: str, name: str) -> TopicPartition | None:
         return None
     if wanted in (key.topic, str(key)):
         return key
-    # The name of a directory that was set aside has a shortened topic if it would be too long otherwise.
+    # In the name of a directory that was set aside, a topic that is too long is shortened.
     is_cut = state in (DirectoryState.DELETE, DirectoryState.STRAY) and len(name) == MAX_DIRECTORY_LENGTH
     topic, _, number = wanted.rpartition("-")
     if is_cut and wanted.startswith(key.topic):

@@ -1,4 +1,4 @@
-"""The report of an erasure, or of its dry run: files of partitions of log directories."""
+"""The report of an erasure, or of its dry run: by log directory, partition and file."""
 
 from __future__ import annotations
 

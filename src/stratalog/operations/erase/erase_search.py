@@ -1,7 +1,7 @@
 """Searches log files for records to erase, with a task for each file: on a cluster, for example.
 
-The results are handed to the search of each partition (`Matcher.known`), which reads only the files that no
-task has read.
+The search of each partition gets the results (`Matcher.known`), and reads only the files that no task has
+read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Erases records from the log directories of a stopped node, wherever these directories keep them.
 
-In each directory these are searched: the segments of the partition, including the active one; the segments of
-a copy that is being moved to another disk; its directories marked -delete or -stray; files that wait for
-their deletion; and bytes that recovery has put into quarantine. Everything is searched before the first
-change. Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
+In each directory, these files of a partition are searched: its segments, including the active one; those of a
+copy that is being moved to another disk; directories marked -delete or -stray; files that wait for their
+deletion; and bytes that recovery has put into quarantine. Everything is searched before the first change.
+Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
 clean-shutdown file is written again with the epoch it had. A run that finds nothing to erase changes nothing.
 A killed run leaves a directory without a clean-shutdown file: once the directory is recovered, the next run
 finishes the erasing.
@@ -58,8 +58,8 @@ class Erasure:
 
     `quarantines` are other directories, in which a recovery with --quarantine has kept the bytes it cut off.
     `engine` searches the logs of the partitions, with a task for each file; by default threads of this
-    process do. A dry run that plans a recovery first always searches in this process, which alone knows what
-    the recovery leaves.
+    process do. A dry run that plans a recovery first always searches in this process: only this process knows
+    what the recovery would leave.
     """
 
     directories: Sequence[str]
@@ -156,7 +156,7 @@ class Erasure:
     def _erasers(self, opened: Opened) -> list[DirectoryEraser]:
         paths = opened.paths
         known = KnownTopics(opened.disk, paths, self.sources)
-        places = self._places(paths)  # searched with the first directory, whose audit file names them
+        places = self._places(paths)  # searched with the first directory, whose audit file lists them
         return [
             DirectoryEraser(
                 path,
@@ -261,7 +261,7 @@ def erase(
 
 
 def _check_name(name: str, topics: Collection[str]) -> None:
-    """UsageError if both a topic and a partition have this name: one of them may hold records to keep."""
+    """UsageError if a topic and a partition both have this name: one of the two may hold records to keep."""
     if name in topics and len(topics) > 1:
         topic, _, number = name.rpartition("-")
         raise UsageError(

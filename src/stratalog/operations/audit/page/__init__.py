@@ -13,5 +13,5 @@ strips    a partition's segments, gaps, epochs, transactions and retention
 
 `page.html`, `page.css` and `js/` are what the page is made of.
 
-Not here: checking. What is wrong is decided before a page is made.
+Not here: checking. The audit decides what is wrong before a page is made.
 """

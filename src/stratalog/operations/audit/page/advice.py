@@ -17,7 +17,7 @@ from stratalog.operations.audit.kinds import AuditKind, Severity
 
 MOST_COMMANDS = 40
 _COMMAND = re.compile(r"`([^`]+)`")
-# Each does what the one before it does, and more.
+# Each command does what the one before it does, and more.
 _RECOVERIES = (
     "stratalog recover {directory}",
     "stratalog recover --all {directory}",
@@ -27,7 +27,7 @@ _RECOVER, _INDEX, _DUMP = "stratalog recover ", "stratalog index ", "stratalog d
 
 
 class NextCommand(NamedTuple):
-    """A command, why, how many findings ask for it, and the worst of them."""
+    """A command, why to run it, how many findings recommend it, and the severity of the worst of them."""
 
     command: str
     words: str
@@ -38,8 +38,8 @@ class NextCommand(NamedTuple):
 def next_commands(findings: Iterable[AuditFinding], directories: Sequence[str]) -> list[NextCommand]:
     """What to run, in this order. A repair comes after its dry run, indexes after logs, a new audit last.
 
-    The worst findings come first. Of several recoveries of one directory, only the one that includes the
-    others is named: without --salvage, a recovery would cut what the other one keeps.
+    The worst findings come first. If several recoveries of one directory are recommended, only the one that
+    includes the others is listed: a recovery without --salvage would cut off what one with --salvage keeps.
     """
     found: dict[str, NextCommand] = {}
     for finding in findings:

@@ -1,4 +1,4 @@
-"""The report and its map as one compact document for the page, of bounded size whatever is on the disk.
+"""The report and its map as one compact document for the page; its size is bounded, whatever is on the disk.
 
 Texts that repeat are written once. Numbers that JavaScript cannot hold exactly become text. If there are very
 many segments, neighbours without findings become one bar. If there are very many findings or partitions, the
@@ -29,7 +29,7 @@ MOST_BARS = 30_000
 MOST_MARKS = 20_000  # gaps of all partitions, and as many epochs and transactions
 MOST_TOPICS = 2_000
 OTHER_TOPICS = "other topics"
-LARGEST_EXACT = 2**53 - 1  # of JavaScript's numbers
+LARGEST_EXACT = 2**53 - 1  # the largest number that JavaScript holds exactly
 
 _Place = tuple[str, str]
 
@@ -143,7 +143,7 @@ def _topics(topics: Sequence[AuditedTopic]) -> list[list[Any]]:
 def _strip(
     strip: PartitionStrip, counts: Counter[Severity], texts: _Texts, merging: int, most: int
 ) -> dict[str, Any]:
-    # Lost offsets before those that were removed, and the newest epochs.
+    # If not all fit: lost offsets before removed ones, and the newest epochs.
     gaps = sorted(sorted(strip.gaps, key=lambda gap: not gap.is_lost)[:most])
     horizon = strip.horizon
     marks = strip.marks

@@ -48,7 +48,7 @@ class DecodedHeader(NamedTuple):
 
 
 def decode_header(data: Bytes, position: int, size_left: int) -> DecodedHeader | None:
-    """The header at the start of a buffer, which has the bytes from `position` on; None without a whole one.
+    """The header at the start of a buffer, which is byte `position` of the file; None if it is not whole.
 
     `size_left` is how many bytes the file has from there, which may be more than the buffer.
     """

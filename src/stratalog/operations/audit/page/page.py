@@ -1,8 +1,8 @@
 """Puts the page together: template, style and programs of this package, and the document.
 
-Names, paths and bytes of a disk are hostile: they are in the document only, which cannot end its element, and
-the programs show them as text. The page's own policy lets a browser run these programs and nothing else, and
-load nothing from anywhere.
+Names, paths and bytes from a disk may be hostile. They are only in the document, which is escaped so that it
+cannot end its HTML element, and the programs show them as text. The page's content security policy lets a
+browser run only these programs, and load nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stratalog.operations.audit.page.document import document_of
 from stratalog.operations.audit.page.map import AuditMap
 from stratalog.operations.words import time_text
 
-# In this order, as one program.
+# Joined in this order into one program.
 PROGRAMS = (
     "base.js",
     "treemap.js",

@@ -1,8 +1,8 @@
 """Reads damaged regions for the page: their bytes, a little around them, and the headers there.
 
 A task reads one region, on threads or on an executor, and never more than a few megabytes of it: of a larger
-region it takes samples. Batches before a region are found by a search from a little before it, as nothing in
-a log leads backwards.
+region it takes samples. Batches before a region are found by a search that begins a little before it, because
+nothing in a log points backwards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SAMPLE = 1024  # bytes of a cell
 _EXCERPT = 256  # bytes shown from the start of a region on
 _BEFORE = 64  # bytes shown before the start of a region, and on both sides of its end
 _NEAR = 64 << 10  # how far back to search for a batch at first
-_FAR = 1200 << 10  # and then: this covers a batch of the largest default size
+_FAR = 1200 << 10  # how far back to search then: as far as the largest batch that the defaults allow
 _ZERO, _FULL = 0, 0xFF
 
 
@@ -220,7 +220,7 @@ def _batch_size(header: Bytes) -> int:
 def _headers(
     read_into: ReadInto, position: int, end: int, file_size: int, most: int
 ) -> tuple[DecodedHeader, ...]:
-    """The headers of the batches that follow each other from a byte on, as far as their lengths lead."""
+    """The headers of the batches from a byte on, as far as each length leads to another batch."""
     found: list[DecodedHeader] = []
     while position < end and len(found) < most:
         first = _read(read_into, position, min(position + RECORD_BATCH_OVERHEAD, file_size))

@@ -25,7 +25,7 @@ from stratalog.operations.audit.partition_task import PartitionTask
 from stratalog.operations.audit.segment_task import AuditedSegment
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
-MOST_GAPS = 200  # of a partition; lost ones come first
+MOST_GAPS = 200  # gaps of a partition; lost offsets come first
 MOST_TXNS = 50
 MOST_EPOCHS = 500
 
@@ -58,8 +58,8 @@ class RetentionHorizon(NamedTuple):
     """What retention would delete now: everything below `offset`, of `due_size` bytes.
 
     Without a high watermark in the checkpoint, all records count as replicated. `time_ms` is the time before
-    which records are too old, None without retention.ms. `next_ms` is when the first kept segment goes, if
-    time decides that. `refusal` says why nothing is known; all else is then None.
+    which records are too old, None without retention.ms. `next_ms` is when the first kept segment will be
+    deleted, if the time rule does it. `refusal` says why nothing is known; then all other fields are None.
     """
 
     offset: int | None = None
@@ -172,7 +172,8 @@ def _horizon(
         high_watermark=end if watermark is None else watermark,
         log_end_offset=end,
     )
-    # Without a timestamp Kafka uses the file's, which the audit has not looked at: such a segment is kept.
+    # If no record has a timestamp, Kafka uses that of the file, which the audit has not read: such a segment
+    # is kept.
     facts = [
         SegmentFacts(
             each.base_offset, each.size, each.scan.max_timestamp if each.scan.max_timestamp >= 0 else now
