@@ -1,9 +1,9 @@
-"""Data in and out over many logs: each job has a plan, pure tasks, and a step that uses their results.
+"""Moves data in and out of many logs: a job has a plan, pure tasks, and a step that uses their results.
 
 decoding/          keys and values decoded, by schemas that are found for them
 export             log directories to Parquet, each record once
 exporting/         the parts of an export
-metadata_snapshot  the cluster's metadata from a KRaft snapshot on
+metadata_snapshot  reads the cluster's metadata: a KRaft snapshot, then the log after it
 reading/           a read: options, plan, tasks
 tables             internal topics as rows
 writing/           a write: stage in tasks, commit on the driver

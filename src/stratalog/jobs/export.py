@@ -257,7 +257,7 @@ class _Export:
         if plan is None:
             return ExportReport()
         if plan["ledger"]["settings"] != self.settings:
-            # nothing of that run counts yet, so it is planned again with today's settings
+            # Nothing of that run is exported yet, so it is planned again with the present settings.
             return ExportReport()
         # The options about damage come from this call: damage may be why the run was stopped.
         reads = [
@@ -269,7 +269,7 @@ class _Export:
             for each in plan["tasks"]
         ]
         if self._have_moved(reads):
-            return ExportReport()  # as above: the same records are planned again from their new directory
+            return ExportReport()  # likewise: these records are planned again, in their new directory
         done = self._run(run, reads, Ledger.from_json(plan["ledger"]))
         return replace(done, taken_up=True)
 
@@ -402,7 +402,7 @@ def _differences(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
 
 
 def _of_readers(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """What to do if only a reader schema differs, for example because there is a newer one."""
+    """Advice if only a reader schema differs, for example because there is a newer one."""
     for name in DECODED:
         before, now = known.get(name, {}), asked.get(name, {})
         if before != now and before.get("encoding") == now.get("encoding"):

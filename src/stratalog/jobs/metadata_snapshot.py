@@ -1,9 +1,10 @@
 """Reads the cluster metadata as a KRaft snapshot followed by the log after it.
 
 From time to time a controller writes a snapshot of the state after all records below an offset
-(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. A log that no longer begins at 0
-continues from a snapshot, so its table begins with that snapshot's records. They all get the last offset that
-the snapshot covers. If several snapshots fit, the oldest one is read: it leaves the most history to see.
+(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. If the log no longer begins at 0,
+the table begins with the records of a snapshot from which the log continues. They all get the last offset
+that the snapshot covers. If several snapshots fit, the oldest one is read: then the table shows the most
+history.
 """
 
 from __future__ import annotations

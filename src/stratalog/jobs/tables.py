@@ -5,8 +5,8 @@
     cluster_metadata      __cluster_metadata     the log of the KRaft controllers
 
 `kind` is Kafka's name of the record type. The columns `key` and `value` are the messages as Kafka's dump tool
-prints them; the columns after them are the fields that queries need most. A record that cannot be decoded is
-a row too; its `problem` says why.
+prints them; the columns after them are the fields that queries need most. A record that cannot be decoded
+also has a row, whose `problem` says why.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _control(key: bytes | None, value: bytes | None) -> Row:
 
 
 def moment(milliseconds: int | None) -> int | None:
-    """Milliseconds as microseconds; None for the negative value that Kafka writes for no time.
+    """Milliseconds as microseconds; None for a negative value, by which Kafka means no time.
 
     As in the columns of records, a time that would overflow becomes the largest possible one.
     """

@@ -1,12 +1,12 @@
 """Operations on the directories of a stopped broker. Each operation looks, plans, applies and reports.
 
 append           appends lines as records to a lone log
-audit/           every byte checked, nothing changed; a broker may run
+audit/           checks every byte and changes nothing; a broker may run
 compact          compaction, whatever min.cleanable.dirty.ratio says
 disk_tree        the files of directories as a tree with sizes, and as ncdu reads it
-doctor           may the broker be started here?
+doctor           whether a broker may be started here
 du               what fills the disk, and when retention frees it
-du_keys          what key prefixes take of the disk
+du_keys          how much of the disk each key prefix takes
 du_report        the report of `du`
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix
@@ -23,12 +23,12 @@ looking          the partitions as they are, for `explain` and every dry run
 ls               topics, partitions and segments, from names, sizes and headers
 ls_report        its report
 maintaining      `Maintenance`: runs `retain` and `compact` in a session
-named_on_hosts   topics by name on the hosts of a cluster: one must have it
-opening          opens directories for an operation, or looks at them for a dry run
+named_on_hosts   checks that at least one host of a cluster has a topic or partition of a given name
+opening          opens directories for an operation, or reads them for a dry run
 quarantine       what recovery has kept: listed, shown, restored, purged
 quarantine_report  its report
 read_progress    progress in bytes read
-recover          recovery's options, report and verdict: may the broker be started?
+recover          recovery's options, report and verdict: whether the broker may be started
 recover_tables   the tables and JSON of that report
 rehearsing       the cleaner without a change, for `compact --dry-run` and `estimate`
 report           `Report`: tables, sentences, totals, verdict, status, JSON

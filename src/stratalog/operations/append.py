@@ -30,11 +30,11 @@ from stratalog.records.compression import CodecName
 
 READ_SIZE = 1 << 18
 _KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts"}
-_PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # what `cat -J` prints as well
+_PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # of `cat -J`; ignored
 
 
 class LineInput(Protocol):
-    """Where lines come from: `read1` returns what there is, and nothing at the end."""
+    """Where lines come from: `read1` returns the bytes that have arrived, and b"" at the end."""
 
     def read1(self, size: int, /) -> bytes: ...
 
@@ -197,7 +197,7 @@ class Appending:
             raise UsageError(str(error)) from error
 
     def _check_log(self, directory: str) -> None:
-        """UsageError unless there is a log: without --create none is begun, not even in an empty folder."""
+        """UsageError unless there is a log: without --create none is created, not even in an empty folder."""
         status = self.disk.status(directory)
         if status is None:
             raise UsageError(f"{directory} does not exist: check the path, or create the log with --create.")
@@ -244,7 +244,7 @@ class Appending:
     def _append_one_by_one(
         self, log: PartitionLog, records: Sequence[NewRecord], *, number: int
     ) -> tuple[int, BadLine] | None:
-        """Append up to the record that is too large; None if there is none."""
+        """Append the records before the first one that is too large; None if none is too large."""
         for done, record in enumerate(records):
             try:
                 log.append_many([record])

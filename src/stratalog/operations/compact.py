@@ -3,8 +3,8 @@
 A partition with more keys than the offset map can hold needs several passes, until its dirty part is clean.
 An engine that can clean logs itself, such as one on a cluster, needs one pass for any number of keys.
 Old segments are deleted before and after a cleaning. A broker deletes them every few seconds, so old records
-are gone before a cleaning merges them into one segment with younger records, which would keep them. Kafka:
-LogCleaner.CleanerThread.cleanLog
+are gone before a cleaning can merge their segment with a younger one. After a merge, the younger records
+would keep the old ones. Kafka: LogCleaner.CleanerThread.cleanLog
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def compact(
     engine: Engine | None = None,
     on_progress: OnProgress = nobody,
 ) -> WorkReport:
-    """Compact the compacted logs of a stopped node in these log directories, however little is dirty.
+    """Compact the compacted logs of a stopped node in these log directories, even if little is dirty.
 
     The settings of topics come from the cluster's metadata with the broker's `server`, and from
     `topic_settings`, which is JSON and takes precedence. `engine`, if it is a `CleaningEngine` such as
@@ -73,8 +73,8 @@ class Compaction:
     """The work of `compact`. Each thread has one offset map, created when its first log needs it.
 
     `rehearses` is set for a dry run: its plan predicts the result to the byte, and reads as much as the run,
-    in this process. With a `CleaningEngine` the plan also asks the workers whether they could do it. Another
-    `engine` is not used: threads do not share a map.
+    in this process. With a `CleaningEngine` the plan also checks whether its workers could do the work. An
+    `engine` of another kind is not used.
     """
 
     stage = "compacting"
@@ -112,7 +112,7 @@ class Compaction:
         now: int,
         on_read: CountRead,
     ) -> PartitionWork:
-        find_timestamps(tuple(log.segments.readers))  # as the plan has
+        find_timestamps(tuple(log.segments.readers))  # as the plan has done
         gone = log.delete_old_segments()
         cleaned, error = self._clean(log, cleaner_checkpoint, now, on_read)
         return replace(planned, cleaned=cleaned, error=error, deleted=(*gone, *log.delete_old_segments()))
@@ -145,7 +145,7 @@ class Compaction:
         return PartitionWork(name=partition.name, cleaned=cleaned, deleted=found.deleted)
 
     def _foresee(self, partition: Partition, now: int) -> None:
-        """Raise what the engine would refuse the log for."""
+        """Raise the error with which the engine would refuse the log."""
         found = partition.to_clean(now)
         if self._engine is None or found is None or not _has_work(found):
             return

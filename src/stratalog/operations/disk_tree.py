@@ -74,7 +74,7 @@ def _read(disk: DiskReader, path: str, name: str, *, is_root: bool = False) -> D
 def ncdu_document(trees: list[DiskFolder], now_ms: int) -> list[object]:
     """The trees in the format that `ncdu -f` reads: https://dev.yorhel.nl/ncdu/jsonfmt
 
-    Several directories become folders of the nearest directory that contains them all.
+    Several directories are shown as folders of the nearest directory that contains all of them.
     """
     facts = {"progname": "stratalog", "progver": __version__, "timestamp": now_ms // 1000}
     if len(trees) == 1:

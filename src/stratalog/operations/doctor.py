@@ -1,10 +1,11 @@
-"""`doctor`: may the broker be started here? Lists every reason why Kafka would not start, and what to do.
+"""`doctor`: says whether the broker may be started here. Lists every reason against it, and what to do.
 
 It reads only names, sizes and small files, so it takes seconds, however much data there is. `audit` checks
 checksums. Nothing is locked or changed.
 
-In addition to the reasons of `startup_refusals.py`: a broker does not start on directories that were never
-formatted, and sets aside partitions that its cluster's metadata does not assign to this node.
+In addition to the reasons of `startup_refusals.py`, it reports directories that were never formatted, with
+which a broker does not start, and partitions that the broker would set aside, because its cluster's metadata
+does not assign them to this node.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class StrayPartition(NamedTuple):
 class DoctorReport(Report):
     """The directories of a node, and what keeps a broker from starting with them.
 
-    `starts`: whether a broker starts, perhaps without some of the directories. `strays` do not keep it from
-    starting, but it does not serve them.
+    `starts`: whether a broker starts, perhaps without some of the directories. It starts in spite of
+    `strays`, but does not serve them.
     """
 
     states: tuple[CheckedDirectory, ...]
@@ -161,7 +162,7 @@ class DoctorReport(Report):
 class Checkup:
     """A request: the log directories of one node, and what its server.properties says.
 
-    `is_controller`: by its process.roles the node keeps its cluster's metadata itself.
+    `is_controller`: its process.roles includes controller, so the node itself has the cluster's metadata.
     """
 
     directories: Sequence[str]
@@ -207,8 +208,7 @@ class Checkup:
         return [path for path in self.siblings if path not in paths]
 
     def _unformatted(self, paths: Sequence[str]) -> Iterator[StartupRefusal]:
-        """The reason if no place of the node was ever formatted: no broker knows to which node they
-        belong."""
+        """The reason if the node's directories were never formatted: nothing shows whose they are."""
         special = [self.metadata_directory] if self.metadata_directory else []
         if not are_brokers(self.disk, [*paths, *self.siblings, *special]):
             yield StartupRefusal(

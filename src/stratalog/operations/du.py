@@ -3,8 +3,8 @@
 Every file below the log directories is counted once, in the row of its topic, partition or directory; files
 that belong to no topic have rows of their own. Nothing is locked or changed; a broker may run.
 
-What retention frees is decided by `log/retention.py`, as for `explain`. All records count as replicated: the
-disk has only the last checkpointed high watermark.
+`log/retention.py` decides what retention frees, as for `explain`. All records are treated as replicated,
+because the disk has only the last checkpointed high watermark.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ALL = 1 << 30
 
 
 class By(Enum):
-    """What a row is."""
+    """What a row of the report is for."""
 
     DIRECTORY = "directory"
     TOPIC = "topic"
@@ -174,7 +174,7 @@ class DiskUsage:
             return use.directory
         if self.by is By.TOPIC:
             return use.topic
-        # Two directories may have a partition of the same name, one of them on its way to the other.
+        # Two directories may have a partition of this name, if it is being moved from one to the other.
         return use.name
 
     def _directory(self, path: str, uses: Iterable[DiskUse]) -> UsedDirectory:

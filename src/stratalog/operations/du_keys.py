@@ -1,8 +1,8 @@
-"""What each key prefix takes of the disk: reads all records, and divides each batch among its records.
+"""How much of the disk each key prefix takes: reads all records, and divides each batch among its records.
 
-A batch is one compressed block, so the share of a record is an estimate: the size of its key, value and
-headers plus a few bytes, divided by the sum of these sizes in its batch. With the shares of records without a
-key, all shares add up to the bytes of the .log files.
+A batch is one compressed block, so the share of a record is an estimate. It is the size of its key, value and
+headers plus a few bytes, divided by the sum of these sizes in its batch. All shares, with those of records
+without a key, add up to the bytes of the .log files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stratalog.operations.looking import LookedAt, Partition, UnreadablePartitio
 from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size
 from stratalog.records.kernels.tally import AMOUNTS
 
-_ALL = 1 << 30  # far more than a tally has
+_ALL = 1 << 30  # more keys than a tally has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def _topic(
                         counting.count(partition, on_read)
                 except StratalogError as error:
                     errors.append((join_path(path, name), str(error)))
-    # They are sorted again, because the order of keys with equal sizes in the tally is random.
+    # Sorted again, because the tally returns keys of equal size in random order.
     every = counting.tally.largest("bytes", _ALL)
     counts = tuple(sorted(every, key=lambda count: (-count.bytes, count.key))[:top])
     return KeyUsage(

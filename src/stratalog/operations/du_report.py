@@ -50,7 +50,7 @@ class UsedDirectory:
 
     @property
     def days_left(self) -> float | None:
-        """How many days the room lasts if nothing is deleted; None without a growth."""
+        """For how many days the room is enough if nothing is deleted; None without growth."""
         return None if not self.growth else self.free_size / self.growth
 
 

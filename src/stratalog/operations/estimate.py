@@ -1,9 +1,9 @@
 """Estimates what compaction would free: for any topic, compacted or not, by topic, by key and by key prefix.
 
 Read-only: no lock is taken, and a broker may run meanwhile. A compacted topic is estimated with its own
-settings; after a full pass the answer is, to the byte, what `compact` frees at the same clock. Any other
-topic is estimated as if its cleanup.policy were compact. If the settings of a topic are not known, Kafka's
-defaults replace them. The report states both as assumptions.
+settings. With a full pass, the answer is exact to the byte, if `compact` runs at the same time of the clock.
+Any other topic is estimated as if its cleanup.policy were compact. If the settings of a topic are not known,
+Kafka's defaults replace them. The report states both as assumptions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Outcomes = Generator[TaskOutcome[EstimateTask, _Estimated], None, None]
 class Estimation:
     """A request: which directories and topics, and a full pass or a number of draws from each partition.
 
-    `work_dir` is where files go between the passes over a log with more keys than the offset map holds.
+    `work_dir` is for the files between the passes over a log that has more keys than the offset map holds.
     `engine` runs the tasks, one for each partition; by default threads of this process.
     """
 
@@ -144,7 +144,7 @@ class _Running:
                 )
 
     def _chunks(self) -> Iterator[list[str]]:
-        """The topics in the order of their names; several at once for an engine that is slow to start."""
+        """The topics in the order of their names; an engine that is slow to start gets several at once."""
         chunk: list[str] = []
         count = 0
         for topic in sorted(self._found):
@@ -199,7 +199,7 @@ class _Running:
         )
 
     def _here(self, tasks: Sequence[EstimateTask]) -> _Outcomes:
-        """On threads, one reader for each device."""
+        """Estimate on threads of this process, with one reader for each device."""
 
         def estimate(disk: DiskReader, task: EstimateTask) -> _Estimated:
             with self._progress.part(task.facts.found.directory, task.topic) as on_read:
@@ -210,7 +210,7 @@ class _Running:
         )
 
     def _there(self, tasks: Sequence[EstimateTask]) -> _Outcomes:
-        """By the engine of the caller, some at a time: the keys of a partition may be megabytes."""
+        """Estimate on the caller's engine, some at a time: the keys of one partition may take megabytes."""
         assert self._asked.engine is not None
         for first in range(0, len(tasks), AT_ONCE):
             some = tasks[first : first + AT_ONCE]

@@ -1,7 +1,7 @@
-"""An estimate of disks that only their own hosts have: each host estimates its own, as one broker.
+"""An estimate of disks that only one host has: each host estimates its own disks, as one broker.
 
 In the combined report a topic is named HOST:TOPIC and a directory HOST:DIR: each host has its own replicas,
-and compaction frees each of them.
+and compaction frees space in each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEstimate:
-    """What each host is asked to do with its directories; `asked` has the settings, and no directory."""
+    """What each host does with its directories; `asked` has the settings, but no directories."""
 
     asked: Estimation
     now: int
@@ -39,7 +39,7 @@ def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, n
     The `problems` of the report name directories that cannot be placed, and hosts that fail. UsageError if
     the engine has no hosts, or no host has a given topic.
     """
-    # The disk and the clock of this process stay here.
+    # The disk and the clock of this process are not sent.
     sent = HostEstimate(asked=replace(asked, engine=None, disk=DiskReader(), clock=_no_clock), now=now)
     placed = check_named(run_by_host(engine, places, sent), asked.names, places)
     return EstimateReport(
@@ -56,7 +56,7 @@ def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, n
 
 
 def _no_clock() -> int:
-    """Each host is given the time of the driver instead."""
+    """Stands in for the clock: each host gets the time of the driver instead."""
     raise AssertionError("a host uses the driver's time")
 
 

@@ -73,7 +73,7 @@ class TopicEstimate:
 
     @property
     def bound(self) -> int:
-        """The sum over partitions: an upper limit, because errors of partitions partly cancel out."""
+        """The sum of the partitions' bounds: an upper limit, because their errors partly cancel out."""
         return sum(partition.bound for partition in self.partitions)
 
     @property

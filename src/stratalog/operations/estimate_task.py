@@ -170,7 +170,8 @@ def _settings(partition: Partition) -> tuple[LogConfig, tuple[str, ...]]:
     marks = partition.marks
     may_compact = config.compact and partition.refusal is None
     if not may_compact and marks.high_watermark == marks.log_start_offset < marks.log_end_offset:
-        # A backup without its checkpoints: no record would count as replicated, and nothing could be cleaned.
+        # For a backup without its checkpoints: otherwise no record would count as replicated, and nothing
+        # could be cleaned.
         assumptions.append("no high watermark is known: all records are assumed to be replicated")
         partition.high_watermark = marks.log_end_offset
     if not config.compact:

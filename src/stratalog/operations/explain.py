@@ -3,9 +3,9 @@
 Every segment has one answer about retention and, in a compacted log, one about compaction. Each answer has
 the stable name of a rule, and a sentence with the numbers that decide.
 
-The high watermark decides too, but the disk has only the last checkpoint of it. A running broker writes the
-checkpoint every few seconds, and uses the newer mark in its memory. An answer that depends on it also says
-what holds once all records are replicated.
+The high watermark decides too, but the disk has only its last checkpoint. A running broker writes the
+checkpoint every few seconds, and uses the newer value in its memory. So an answer that depends on the high
+watermark also says what applies when all records are replicated.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from stratalog.operations.words import counted, size_text, time_text
 class Answer:
     """The name of a rule, and a sentence. `is_change`: the rule deletes or cleans the segment.
 
-    `if_replicated` is the answer once the high watermark is at the log's end, if that answer differs.
+    `if_replicated` is the answer when the high watermark is at the log's end, if it is a different one.
     """
 
     rule: str
@@ -110,7 +110,7 @@ def _table(partition: PartitionAnswers) -> Table:
 
 
 def _kinds(answer: SegmentAnswer) -> tuple[bool, ...]:
-    """Retention's answer, compaction's, or both: a log that is only compacted has just the second."""
+    """Which answers are shown: True for that of retention, False for that of compaction."""
     if answer.compaction is None or answer.decision.is_deleted:
         return (True,)
     return (True, False)
@@ -174,6 +174,6 @@ def _document(partition: PartitionAnswers | UnreadablePartition) -> dict[str, ob
 
 
 def _if_replicated(answer: Answer) -> dict[str, object] | None:
-    """The answer once the high watermark is at the log's end; the disk has only the checkpointed one."""
+    """The answer when the high watermark is at the log's end; the disk has only the checkpointed one."""
     then = answer.if_replicated
     return None if then is None else {"goes": then.is_change, "rule": then.rule, "why": then.words}

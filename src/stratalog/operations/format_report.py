@@ -23,7 +23,7 @@ class FormatReport(ChangeReport):
 
     @classmethod
     def of(cls, result: FormatResult) -> FormatReport:
-        """The report of this result. A recovery that only took over closed logs is not worth a table."""
+        """The report of this result. A recovery that only took over closed logs is left out."""
         recovery = None
         if result.recovery is not None:
             assessed = assess(result.recovery, RecoverOptions())

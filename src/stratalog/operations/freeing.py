@@ -14,7 +14,8 @@ _RECENT_MS = 7 * DAY_MS
 
 
 class NextFreed(NamedTuple):
-    """Bytes of .log files. `next_size` go at `next_ms`, or when the log has grown by `next_growth` bytes.
+    """Bytes of .log files. `next_size` bytes are freed at `next_ms`, or after a growth of `next_growth`
+    bytes.
 
     `next_ms` is None if nothing is deleted by time, `next_growth` if nothing is deleted by size.
     """
@@ -44,7 +45,7 @@ def next_freed(decisions: Sequence[Decision]) -> NextFreed:
 
 
 def added(parts: Iterable[NextFreed]) -> NextFreed:
-    """What several logs free now, and first after that; parts freed at the same time are added."""
+    """What several logs free now, and what is freed next; sizes that are freed at the same time are added."""
     found = list(parts)
     now_size = sum(part.now_size for part in found)
     times = [part.next_ms for part in found if part.next_ms is not None]

@@ -1,11 +1,12 @@
 """`index`: rebuilds the indexes of a stopped broker's logs that are missing or wrong.
 
 Each segment is read once, and its indexes are compared with its batches, entry by entry, as in an audit
-(`audit/segment_task.py`). Only an index that contradicts its log is written again, from the log; a right one
-stays, bit for bit, although a rebuilt one could have other entries. The logs themselves are not changed. A
+(`audit/segment_task.py`). Only an index that contradicts its log is written again, from the log; a correct
+index stays unchanged, although a rebuilt one could have other entries. The logs themselves are not changed. A
 partition with damage in a log is refused, because its indexes depend on what recovery leaves of the log.
 
-After the change each rebuilt index is compared again, before the clean-shutdown file is written again.
+After the change, each rebuilt index is compared with its log again, before the clean-shutdown file is
+written.
 """
 
 from __future__ import annotations
@@ -181,9 +182,9 @@ def _tasks(disk: DiskReader, folder: str, entry: PartitionEntry, now_ms: int) ->
 
 
 def _compared(disk: DiskReader, task: AuditTask) -> AuditedSegment:
-    """The segment with what is wrong with its indexes. Unlike in an audit, no index may end with zeros.
+    """The segment, with the faults of its indexes. Unlike in an audit, no index may end with zeros.
 
-    A broker takes them for entries once its directory was shut down cleanly.
+    After a clean shutdown, a broker would read these zeros as entries.
     """
     found = audit_segment(disk, task)
     return replace(found, spots=(*found.spots, *_padding(disk, task)))
@@ -226,7 +227,7 @@ def _wrong(
 
 
 def _merged(listed: Sequence[AbortedTxn] | None, expected: Sequence[AbortedTxn]) -> tuple[AbortedTxn, ...]:
-    """The aborts of the log and, of a compacted log, those whose markers compaction has removed."""
+    """The aborts in the log, and those in the index whose markers compaction has removed."""
     found = {(each.producer_id, each.last_offset): each for each in listed or ()}
     found.update({(each.producer_id, each.last_offset): each for each in expected})
     return tuple(sorted(found.values(), key=lambda each: each.last_offset))

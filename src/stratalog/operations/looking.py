@@ -1,7 +1,8 @@
 """The partitions of log directories as they are now, for read-only use: `explain` and every `--dry-run`.
 
 No lock is taken and nothing is changed; a broker may run meanwhile. High watermarks come from the checkpoint,
-as at the start of a broker. A running broker writes them there every few seconds, so its own may be higher.
+as when a broker starts. A running broker writes the checkpoint every few seconds, so its own high watermarks
+may be higher.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[st
 
 
 def names_in(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Those of the names that a topic or partition in the directories has."""
+    """Those of the names that belong to a topic or partition in the directories."""
     if not names:
         return []
     entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
@@ -238,7 +239,7 @@ def names_in(disk: DiskReader, directories: Sequence[str], names: Sequence[str])
 
 
 def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directories: Sequence[str]) -> None:
-    """The same for partitions that were listed already."""
+    """The same as `check_names`, for partitions that are already listed."""
     for name in names:
         if not any(is_named(entry, [name]) for entry in entries):
             raise UsageError(f"{name}: there is no such topic or partition in {', '.join(directories)}.")
@@ -258,7 +259,7 @@ def waiting_files(disk: DiskReader, directory: str, delay_ms: int) -> list[Waiti
 
 
 def files_to_wait(disk: DiskReader, directory: str, bases: Iterable[int], due_ms: int) -> list[WaitingFile]:
-    """The files of a partition that will wait for their deletion once the segments at `bases` are deleted."""
+    """The files that will wait for their deletion when the segments with these bases are deleted."""
     wanted = {*bases}
     found = []
     for entry in disk.list_directory(directory) if wanted else []:

@@ -50,7 +50,7 @@ class TopicListing:
     clock: Clock = system_clock
 
     def run(self) -> LsReport:
-        """List everything that was asked for.
+        """List everything that was requested.
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
         directory."""

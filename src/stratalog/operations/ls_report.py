@@ -15,7 +15,7 @@ _STATES = {
     DirectoryState.FUTURE: "On the way to this directory",
     DirectoryState.STRAY: "No longer this broker's",
 }
-# What a narrow terminal does without, least important first. The help of `ls` says so.
+# Columns that are left out on a narrow terminal, least important first. The help of `ls` says so.
 DROPPABLE = (
     "epoch",
     "time index entries",

@@ -4,8 +4,8 @@
    request.
 2. The plan is made by reading them, without a change. A dry run ends here.
 3. Only logs that the plan changes are opened, changed and closed. In each directory the clean-shutdown file
-   is removed before the first change; then come the changes and the checkpoints; last the file is written
-   again with the epoch it had.
+is removed before the first change. Then the changes are made and the checkpoints written. Last, the file is
+written again with the epoch it had.
 
 A deleted file is renamed to `.deleted` and stays for file.delete.delay.ms. This process does not wait that
 long: the next run after that time, or the next start of a broker, removes the files. With `purges` they are
@@ -84,7 +84,7 @@ class Maintenance(NodeRequest):
         read.
         """
         now = self.clock()
-        # One time for the whole run: a second run at that time finds nothing more to do.
+        # The whole run uses one time: a second run with the same time would find nothing to do.
         fixed = replace(self, clock=lambda: now)
         opening = fixed.opening(on_progress)
         with opening.opened(dry_run=self.dry_run) as opened:
@@ -236,7 +236,7 @@ class Maintenance(NodeRequest):
                     with progress.part(path, partition.name) as on_read:
                         try:
                             planned[index] = doing.do(partition, on_read)
-                        except NeedsRecoveryError as refusal:  # of this log, in which nothing was changed
+                        except NeedsRecoveryError as refusal:  # nothing was changed in the log
                             planned[index] = PartitionWork(
                                 name=partition.name, error=str(refusal), needs_recovery=True
                             )
@@ -276,7 +276,8 @@ def _not_begun(path: str, error: StratalogError) -> DirectoryWork:
 
 
 def _not_done(planned: PartitionWork, error: str) -> PartitionWork:
-    """A partition's result after a failure: the one that failed may be changed, later ones are not.
+    """A partition's result after a failure: the partition that failed may be changed, later ones are
+    unchanged.
 
     A plan must not be reported as done; the next run finds what is left to do.
     """

@@ -1,4 +1,4 @@
-"""Topics and partitions by name on the hosts of a cluster: a host may lack a name, but one must have it."""
+"""Topics and partitions by name on the hosts of a cluster: at least one host must have each name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def check_named(
 ) -> Placed[OfHost]:
     """The reports alone. UsageError if no host has a name, as for directories of this machine.
 
-    Where something could not be placed or a host failed, the name may be there: then it is a problem.
+    If a directory could not be placed or a host failed, the name may be there: then a problem is reported
+    instead.
     """
     known = {name for found in placed.reports.values() for name in found.names}
     missing = [name for name in names if name not in known]

@@ -1,8 +1,8 @@
 """Opens the directories of a stopped node for an operation that changes them, or read-only for a dry run.
 
-A run opens a session (`directory/session.py`). A dry run takes no lock, and is refused whenever the run would
-be. If recovery comes first, because a directory was not shut down cleanly, its report becomes part of the
-operation's report; a dry run sees the directories as that recovery would leave them.
+A run opens a session (`directory/session.py`). A dry run takes no lock, and is refused if the run would be.
+If a directory was not shut down cleanly, recovery comes first, and its report becomes part of the operation's
+report. A dry run sees the directories as that recovery would leave them.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Opening:
             )
 
     def _check_asked(self) -> None:
-        """UsageError for a wrong request, before recovery cuts something that no report would mention."""
+        """UsageError for a wrong request; before a recovery, because its cuts would not be reported."""
         paths = unique_paths(self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
@@ -226,7 +226,7 @@ class Opening:
         except DiskError:
             if session.recovery is None or not session.recovery.is_failed:
                 raise
-            opened = None  # the report must still name what was cut off so far
+            opened = None  # the report must still list what was cut off so far
         recovery = None
         if session.recovery is not None:
             recovery = assess(session.recovery, self._options(paths), disk=self.disk)

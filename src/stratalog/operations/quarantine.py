@@ -1,8 +1,8 @@
 """What recovery has put into quarantine: listed, looked into, written to a file, or deleted.
 
-Each range or file that was kept has an id, made from its line in the manifest, which stays the same as long
-as it is kept. Listing and showing only read. Restoring writes a new file outside of the log directories, bit
-for bit; the bytes also stay in quarantine. Purging deletes them permanently, in a session
+Each range or file that was kept has an id, made from its line in the manifest. The id stays the same as long
+as the range is kept. Listing and showing only read. Restoring writes a new file outside of the log
+directories, bit for bit; the bytes also stay in quarantine. Purging deletes them permanently, in a session
 (`directory/session.py`): the directories must not be in use, and must have been shut down cleanly. The logs
 themselves are not touched, so the clean-shutdown files stay.
 """
@@ -172,7 +172,7 @@ def id_of(entry: ManifestEntry) -> str:
 
 
 def _batches(file: KeptBytes) -> Iterator[KeptBatch | int]:
-    """The whole batches, with a right checksum or not, and between them the number of other bytes."""
+    """The whole batches, whatever their checksums, and between them the number of other bytes."""
     position, end = 0, file.size
     while position < end:
         for part in walk_file(file.read_into, position, end):

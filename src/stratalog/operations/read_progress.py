@@ -1,8 +1,8 @@
 """The progress of a command that reads logs: bytes read, of about how many.
 
-The bytes to read are an estimate: the number of passes over a log is known only once the log is open, and a
-log that a broker writes to grows meanwhile. So each part of the work has an expected size, and counts as
-exactly that size when it is done.
+The number of bytes to read is an estimate: the number of passes over a log is known only when the log is
+open, and a log that a broker writes to grows meanwhile. So each part of the work has an expected size, and
+counts as exactly that size when it is done.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def nobody(progress: Progress) -> None:
 class ReadProgress:
     """Adds up the bytes read in one stage; `sizes` are the expected sizes of its parts, by path.
 
-    Threads of an engine may read parts at the same time. `tell` passes their counts on in the thread that
-    created this object; it serves as an engine's `on_progress`.
+    Threads of an engine may read parts at the same time. `tell`, which is given to an engine as its
+    `on_progress`, reports their counts in the thread that created this object.
     """
 
     def __init__(self, on_progress: OnProgress, sizes: Mapping[str, int], *, stage: str = "") -> None:

@@ -1,8 +1,8 @@
 """`recover`: recovers log directories as after a clean shutdown, and says whether the broker may be started.
 
 `directory/recovery` does the recovery and returns a value. This module adds the answer to the operator's last
-question: will a broker start here (`directory/startup_refusals.py`)? It is read from the directories as they
-are after the run. A dry run reads them unchanged, and leaves out what the run would repair.
+question: will a broker start here (`directory/startup_refusals.py`)? The answer depends on the directories as
+they are after the run. A dry run reads them unchanged, and leaves out what the run would repair.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class RecoverReport(Report):
 
     @property
     def has_findings(self) -> bool:
-        """Whether anything was cut off or found, apart from what any crash leaves and any start repairs."""
+        """Whether anything was cut off or found, except what every crash leaves and every start repairs."""
         return bool(self.result.notes) or any(
             any(map(_counts, directory.problems))
             or any(
@@ -178,7 +178,7 @@ def recover(
     """Recover all log directories of one broker, and say whether it may be started.
 
     `engine` scans the segments; by default threads of this process. Its workers must see the directories
-    under the same paths. Everything that is changed is changed by this process. Raises what
+    under the same paths. Only this process changes files. Raises what
     `recover_directories` raises if the run is refused; in that case nothing was changed.
     """
     options = options or RecoverOptions()

@@ -1,8 +1,8 @@
 """Finds what `compact` would do to a log: runs the same passes by the same rules, and changes nothing.
 
-Old segments are left out first, as retention would delete them; then the cleaner runs and only counts what it
-would write; then retention decides once more, because cleaned segments may be older than the original ones.
-The directory is not written to.
+First, the old segments that retention would delete are left out. Then the cleaner runs, and only counts what
+it would write. Then retention decides once more, because cleaned segments may be older than the original
+ones. The directory is not written to.
 
 A log with more keys than the offset map can hold takes several passes, and each pass reads what the previous
 one has written. These files go to a separate directory, outside the log, which is removed at the end.
@@ -40,10 +40,10 @@ from stratalog.segment.segment_reader import SegmentReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What would be done. Sizes are those of .log files.
+    """What a compaction would do. Sizes are those of .log files.
 
-    `found` is the dirty part to clean, `cleanable_size` everything that the cleaner reads for it, the clean
-    part included.
+    `found` is the dirty part to clean. `cleanable_size` is everything that the cleaner reads for it,
+    including the clean part.
 
     `deleted` are the segments that retention deletes, before the cleaning and after it.
     """
@@ -85,7 +85,7 @@ def set_stage(partition: Partition, config: LogConfig, now: int) -> Stage:
     decisions = decide(facts_of(segments), partition.marks, config, now)
     gone = tuple(decision for decision in decisions if decision.is_deleted)
     rest = segments[len(gone) :]
-    # If all segments are deleted, the log begins an empty one, and there is nothing to clean.
+    # If all segments are deleted, a run begins a new, empty one, and there is nothing to clean.
     start = max(view.log_start_offset, rest[0].base_offset) if rest else view.log_end_offset
     return Stage(segments=SegmentReaders(rest), log_start_offset=start, deleted=gone, config=config)
 
@@ -273,7 +273,7 @@ class Rehearser:
 
 
 def _facts_after(segments: SegmentReaders, result: CleanResult) -> list[SegmentFacts]:
-    """The segments as they would be after a pass; the rehearsed pass wrote nothing."""
+    """The facts of the segments as they would be after a pass, which wrote nothing in the rehearsal."""
     gone = {base for group in result.groups for base in group}
     kept = [each for each in segments if each.base_offset not in gone]
     return [*facts_of(result.cleaned), *facts_of(kept)]

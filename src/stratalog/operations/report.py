@@ -125,8 +125,7 @@ class ChangeReport(Report):
         return Status.FINDINGS if has_findings else Status.FINE
 
     def tables_with(self, *tables: Table) -> list[Table]:
-        """These tables: after the tables of a recovery if there was one, otherwise before the refusals of a
-        start."""
+        """These tables, after those of a recovery if there was one, otherwise before the refusals."""
         if self.recovery is not None:
             return [*self.recovery.tables(), *tables]
         return [*tables, refusals_table(self.refusals)]
@@ -182,7 +181,7 @@ class WorkedDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoriesReport(ChangeReport):
-    """The report of an operation that goes on with the other directories if one fails."""
+    """The report of an operation that continues with the other directories if one fails."""
 
     directories: tuple[WorkedDirectory, ...]
 

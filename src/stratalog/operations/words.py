@@ -22,7 +22,7 @@ def time_text(timestamp_ms: int) -> str:
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"  # a producer that sends microseconds
+        return f"{timestamp_ms} ms"  # a producer may send microseconds
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 

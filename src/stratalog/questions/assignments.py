@@ -1,4 +1,4 @@
-"""Which member of a group has which partitions, by the records that the newer protocols keep for it.
+"""Which member of a group has which partitions, from the records that the newer protocols write for members.
 
 A member of a classic group has its partitions in the record of the group, which the table of members shows.
 The consumer and the share protocol write a record for each member, with topic ids instead of names.

@@ -20,7 +20,7 @@ from stratalog.jobs.reading.plan import looking_at
 from stratalog.limits import INT64_MAX
 from stratalog.records.internal_topics import CLUSTER_METADATA, is_internal
 
-# The names of options in messages of a read, and those of the command line.
+# For messages of a read: the names of its options, and those on the command line.
 COMMAND_WORDS = {
     "set onCorruption=skip": "give --skip-damage",
     "onCorruption=skip": "--skip-damage",
@@ -37,7 +37,7 @@ COMMAND_WORDS = {
 class Start:
     """Where to start in each partition: at an offset, `from_end` offsets before the end, or at a time.
 
-    `offset` can be EARLIEST or LATEST. `until_ms` is an end, which kcat's -o can give as well.
+    `offset` can be EARLIEST or LATEST. `until_ms` is where to stop, which kcat's -o can set as well.
     """
 
     offset: int | None = None
@@ -84,7 +84,7 @@ def chosen(paths: Sequence[str], names: Sequence[str], options: Mapping[str, str
     if topics.isdisjoint(names) and all(name in partitions for name in names):
         return replace(parsed, assigned=tuple(partitions[name] for name in names))
     if partitions.keys().isdisjoint({*names} - topics):
-        return replace(parsed, topics=tuple(names))  # the read reports a name that does not exist
+        return replace(parsed, topics=tuple(names))  # the read itself reports a name that does not exist
     wanted = {each for each in there if each.topic in names or str(each) in names}
     missing = [name for name in names if name not in topics and name not in partitions]
     if missing:

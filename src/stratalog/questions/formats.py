@@ -4,7 +4,7 @@
 %S  its size, -1 if null  %K  its size, -1 if null  %p  the partition      %h  headers, as name=value,...
 %R  the same, 4 bytes     %%  a percent sign        %o  the offset
 
-\\n, \\r and \\t are what they are in C; \\x41 and \\65 are the byte of that number. Kafka's own tools have
+\\n, \\r and \\t mean the same as in C; \\x41 and \\65 are the byte with that number. Kafka's own tools have
 no such language; kcat is the tool that people know.
 """
 

@@ -1,8 +1,8 @@
 """`groups`: what consumer groups have committed, their lag, and who their members were.
 
 The answer is what a coordinator knows when it has loaded __consumer_offsets, compared with the ends of the
-logs. A group that is seen here is complete: all its records are in one partition. A group whose partition of
-__consumer_offsets is on another broker is not seen here.
+logs. A group is either complete or missing: all its records are in one partition of __consumer_offsets, which
+may be on another broker.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ConsumerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
-    """What a group committed for a partition, or was assigned.
+    """A partition for which a group has committed, or that is assigned to one of its members.
 
     `lag` is None without a commit, and for a partition that is not in these directories. `member` is the
     member that reads the partition, if that is known.

@@ -1,7 +1,7 @@
 """Arrow batches as lines of bytes, by a format or as JSON.
 
-The lines of a batch are one Arrow array, whose buffer is written to a file as it is: for a format, no record
-becomes a Python object.
+The lines of a batch are one Arrow array, whose buffer is written to a file as it is. With a format string, no
+record becomes a Python object.
 """
 
 from __future__ import annotations

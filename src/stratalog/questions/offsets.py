@@ -1,6 +1,6 @@
 """`offsets`: the offset for a time in each partition, as kafka-get-offsets finds it by asking a broker.
 
-`latest` is the end of the log. A broker gives its high watermark, which is the same once all replicas have
+`latest` is the end of the log. A broker returns its high watermark, which is the same when all replicas have
 the records.
 """
 

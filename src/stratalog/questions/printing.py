@@ -1,8 +1,9 @@
 """`cat`: the records of topics as lines of bytes, read and formatted on all cores, in order.
 
-Each thread reads its tasks as Arrow columns, leaves out what is not asked for and makes lines of the rest;
-the caller only writes. Partitions come one after the other, each in the order of its offsets. A follower
-prints what is there and then what is appended, until it is stopped.
+Each thread reads its tasks as Arrow columns, drops the records that were not requested, and turns the rest
+into lines; the caller only writes them. Partitions come one after the other, each in the order of its
+offsets. With --follow, it prints the records that exist, and then new ones as they arrive, until it is
+stopped.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class _Part:
         return self._in_order(tasks)
 
     def new_lines(self) -> Generator[pa.Array | None, None, None]:
-        """The lines of all records, then of new ones; None whenever there are no more for now."""
+        """The lines of all records, then of new ones; yields None whenever there are no more for now."""
         follower = Follower(self._options, disk=self._disk, on_omission=self._whole.omissions.append)
         try:
             place = follower.initial()

@@ -1,8 +1,9 @@
-"""`transactions`: what the coordinator knows of each transactional id, and what is open in the logs.
+"""`transactions`: what the coordinator knows about each transactional id, and what is open in the logs.
 
 A transaction hangs if a log has it open and its coordinator does not: nobody will end it, and consumers with
 read_committed never get past it. The rule is that of `kafka-transactions find-hanging`: the transaction had
-no record for longer than the longest timeout, and no transactional id has this partition in its transaction.
+no record for longer than the longest timeout, and no transactional id lists this partition in its
+transaction.
 """
 
 from __future__ import annotations

@@ -186,8 +186,7 @@ class FormatOptions:
         return () if self.topic_settings is None else tuple(parse_topics(self.topic_settings))
 
     def partitions_of(self, topic: str, least: int, noted: int) -> int:
-        """How many partitions a topic gets. Its folders need `least`; `noted` comes from the Spark sink's
-        note."""
+        """How many partitions a topic gets. Its folders need `least`; the Spark sink has noted `noted`."""
         asked = self.partitions.get(topic)
         if asked is None:
             internal = self.internal_partitions.get(topic, _INTERNAL_COUNT) if topic in _COUNT_SETTINGS else 0

@@ -35,7 +35,7 @@ DECODING_OPTIONS = tuple(f"{name}{part}" for name in DECODED for part in _PARTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedDecoding:
-    """What was asked for one column.
+    """How the caller wants one column to be decoded.
 
     `schema` is where the writers' schemas are. For Avro: a file or the text itself. For Confluent's frame:
     files by id (`7=a.avsc,8=b.avsc`), a folder, or None for the topic of the schema registry. `reader` names
@@ -48,7 +48,7 @@ class AskedDecoding:
 
     @classmethod
     def of(cls, name: str, option: Callable[[str], str | None]) -> AskedDecoding:
-        """What the options of a read ask for keys or values."""
+        """What the options of a read say about keys or values."""
         encoding, schema, reader = (option(f"{name}{part}") for part in _PARTS)
         known = Encoding.BINARY if encoding is None else encoding_named(encoding.strip().lower())
         return cls(encoding=known, schema=schema, reader=reader)
@@ -72,7 +72,7 @@ def encoding_named(name: str) -> Encoding:
 
 
 def decoded_columns(name: str, encoding: Encoding) -> tuple[str, ...]:
-    """The columns that a key or value becomes: the decoded one, then what is known if decoding fails."""
+    """The columns that a key or value becomes: the decoded one, then bytes and reason if decoding fails."""
     if encoding is Encoding.BINARY:
         return (name,)
     title = name.capitalize()

@@ -28,7 +28,7 @@ def known_columns(decodings: Decodings) -> dict[str, pa.DataType]:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodedColumns:
-    """The wanted columns in their order; each is a column that records or decodings have.
+    """The wanted columns in their order; each comes from the records or from their decoding.
 
     `on_omission` is called for keys and values that could not be decoded.
     """

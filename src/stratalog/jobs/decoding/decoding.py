@@ -25,7 +25,7 @@ from stratalog.records.kernels.avro import ABSENT, OK
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How one column is decoded. It can be pickled, and is shipped to tasks; threads can share it.
+    """How one column is decoded. It can be pickled and sent to tasks, and threads can share it.
 
     With Avro all values are written with `writer`. In Confluent's frame each value has the id of
     a schema in `store`.
@@ -34,7 +34,7 @@ class Decoding:
     encoding: Encoding = Encoding.BINARY
     reader: StoredSchema | None = None
     writer: StoredSchema | None = None
-    reader_name: str | None = None  # by which the same reader schema is found again
+    reader_name: str | None = None  # the name by which the same reader schema is found again
     store: SchemaStore = field(default_factory=lambda: SchemaStore({}))
     context: str = DEFAULT_CONTEXT
 

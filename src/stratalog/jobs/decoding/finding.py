@@ -39,7 +39,7 @@ def find_decodings(
 ) -> Decodings:
     """How the keys and values of a read are decoded, with all schemas that this needs.
 
-    UsageError if a schema that is asked for does not exist, or cannot become a column.
+    UsageError if a requested schema does not exist, or cannot become a column.
     """
     disk = disk or reader_for(*options.paths)
     stores: dict[str | None, SchemaStore] = {}
@@ -52,7 +52,7 @@ def find_decodings(
 
 
 def reader_options(decodings: Decodings) -> dict[str, str]:
-    """The options that name the reader schemas, so that a newer one changes nothing."""
+    """The options that fix the reader schemas by name, so that a newer schema changes nothing."""
     names = {"keyReader": decodings.key.reader_name, "valueReader": decodings.value.reader_name}
     return {option: name for option, name in names.items() if name is not None}
 
@@ -141,7 +141,7 @@ def _newest(
 ) -> str:
     """The name of the newest schema: the largest id if the schemas are files, else the newest of the subject.
 
-    Several topics must have columns of one type.
+    UsageError if several topics have columns of different types.
     """
     if not store.has_subjects:
         newest = store.newest()

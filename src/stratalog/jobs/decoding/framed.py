@@ -39,7 +39,7 @@ class FramedDecoder:
         return pa.string() if self._kind == JSON else pa.binary()
 
     def decode(self, column: pa.Array) -> tuple[pa.Array, pa.Array, Undecoded]:
-        """(the values, the ids of their schemas, what is known of values that could not be decoded)."""
+        """(the values, the ids of their schemas, bytes and reasons of values that could not be decoded)."""
         data, rows, codes = values_of(column)
         sizes = rows[:, 1] - rows[:, 0]
         has_frame = (codes == OK) & (sizes >= FRAME_SIZE)

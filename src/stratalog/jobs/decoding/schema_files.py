@@ -1,9 +1,9 @@
 """Schemas in files: `7=a.avsc,8=b.avsc`, or a folder with 7.avsc, 8.avsc and types that these refer to.
 
-The ending of a name says what is in a file: .json a JSON Schema, .proto Protobuf, anything else Avro. A
-schema may use a type that another file defines. If several files define it, the schema cannot be used,
-because nobody knows which of them its writer had. In a folder, a file whose name is not a number is
-preferred.
+The suffix of a name says what is in a file: .json is a JSON Schema, .proto is Protobuf, anything else is
+Avro. A schema may use a type that another file defines. In a folder, a file whose name is not a number is
+preferred. If several files define the type, the schema cannot be used, because nobody knows which of them its
+writer had.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stratalog.records.avro.schema import named_types
 
 _KINDS = {".json": JSON, ".proto": PROTOBUF}
 _ENDINGS = (".avsc", *_KINDS)
-# For a schema that was given without an id, or that only defines types for other schemas. No value has it.
+# The id of a schema that was given without one, or that only defines types for others. No value has this id.
 NO_ID = -(1 << 40)
 _PAIR = re.compile(r"\s*(\d{1,10})\s*=\s*(.+?)\s*")
 

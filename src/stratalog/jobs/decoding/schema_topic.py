@@ -5,11 +5,11 @@
            and, if they are there, "schemaType" (JSON, PROTOBUF; without it Avro) and
            "references": [{"name": "shop.Address", "subject": "address", "version": 1}]
 
-A record without a value removes its version permanently. A version with "deleted" is no longer in its
-subject, but its id is still known, as values may have been written with it. DELETE_SUBJECT marks all versions
-of a subject up to the given one as deleted. CLEAR_SUBJECT removes the deleted versions of a subject. A record
-with an id that another schema already has is ignored. Other keys (CONFIG, MODE, NOOP, CONTEXT) are about the
-registry itself. Confluent: KafkaStoreMessageHandler, InMemoryCache
+A record without a value removes its version permanently. A version with "deleted": true is no longer in its
+subject, but its id stays known, because values may have been written with it. DELETE_SUBJECT marks all
+versions of a subject up to the given one as deleted. CLEAR_SUBJECT removes the deleted versions of a subject.
+A record with an id that another schema already has is ignored. Other keys (CONFIG, MODE, NOOP, CONTEXT) are
+about the registry itself. Confluent: KafkaStoreMessageHandler, InMemoryCache
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The schemas that values were written with: by id, by subject and version, with their references.
 
-It has what a schema registry knows. It is sent to tasks, pickled and compressed.
+A store has what a schema registry knows. It is sent to tasks, pickled and compressed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StoredSchema:
     text: str
     kind: str = AVRO
     references: tuple[SchemaVersion, ...] = ()
-    is_deleted: bool = False  # its subject no longer has it, but values can still be read with it
+    is_deleted: bool = False  # removed from its subject, but values can still be read with it
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SchemaStore:
         return zlib.compress(pickle.dumps(dict(self.versions)))  # once for all tasks
 
     def by_id(self, schema_id: int, context: str = DEFAULT_CONTEXT) -> StoredSchema | None:
-        """The schema of this id; a context has ids of its own."""
+        """The schema with this id in this context; each context has ids of its own."""
         return self._ids.get((context, schema_id))
 
     def newest(self, subject: str | None = None) -> SchemaVersion | None:
@@ -79,7 +79,7 @@ class SchemaStore:
         return sorted({key.subject for key, each in self.versions.items() if not each.is_deleted})
 
     def texts_before(self, schema: StoredSchema, context: str = DEFAULT_CONTEXT) -> list[str]:
-        """The texts of the schemas that this one refers to, each once, and each after its own references."""
+        """The texts of all schemas that this one needs, each once, and after those that it needs itself."""
         texts: dict[SchemaVersion, str] = {}
         self._collect(schema, context, texts, ())
         return list(texts.values())

@@ -23,9 +23,9 @@ def decode_texts(
     start: int = 0,
     among: NDArray[np.bool_] | None = None,
 ) -> tuple[pa.Array, dict[int, str]]:
-    """(what `decode` makes of each value from byte `start` on, the reasons of its ValueErrors by row).
+    """(the result of `decode` for each value, from byte `start` on; the texts of its ValueErrors, by row).
 
-    Only the rows `among` are decoded, and those that are not null.
+    Only rows in `among` that are not null are decoded.
     """
     texts: list[str | None] = [None] * len(column)
     reasons: dict[int, str] = {}
@@ -49,7 +49,7 @@ def decode_utf8(column: pa.Array) -> tuple[pa.Array, Undecoded]:
 
 
 def decode_json(column: pa.Array) -> tuple[pa.Array, Undecoded]:
-    """A column of bytes as the text of JSON, which is checked."""
+    """A column of bytes as JSON text; whether it is JSON is checked."""
     texts, reasons = decode_texts(column, json_text)
     return texts, Undecoded.of(column, reasons)
 

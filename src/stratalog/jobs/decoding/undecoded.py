@@ -1,4 +1,4 @@
-"""What is known of the keys or values that could not be decoded, in columns of their own."""
+"""The bytes of keys or values that could not be decoded, and the reasons, in columns of their own."""
 
 from __future__ import annotations
 

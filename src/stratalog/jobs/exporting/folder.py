@@ -9,14 +9,15 @@
         staged/                 files, each in a folder of the attempt that wrote it
         commit.json             all tasks are done: which file goes where, and the ledger that follows
 
-A task's files count once its note exists; the note is written atomically. A run's files count once
-`commit.json` exists. From then on the run is only rolled forward: files are renamed, the ledger is replaced,
-the run's folder is deleted. So after a kill at any point, running the export again finishes the run and
-repeats nothing.
+The files of a task are valid when its note exists; the note is written atomically. The files of a run are
+valid when `commit.json` exists. From then on the run is only rolled forward: files are renamed, the ledger is
+replaced, the run's folder is deleted. So after a kill at any point, running the export again finishes the run
+and repeats nothing.
 
 Spark and Arrow ignore folders that begin with an underscore. Polars ignores only empty files: a ledger
-in the folder would make it refuse the whole folder. So the ledger is beside it, except where only the folder
-can be written to. Older versions had it in `_stratalog/ledger.json`; the next run moves it.
+in the folder would make it refuse the whole folder. So the ledger is beside the folder, unless only the
+folder itself can be written to. Older versions had the ledger in `_stratalog/ledger.json`; the next run moves
+it.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Ledger:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedFile:
-    """A finished file of a task: where it is, where it will be (both below the folder), how many rows."""
+    """A finished file of a task: its place, its final place (both below the folder), how many rows."""
 
     staged: str
     target: str
@@ -196,8 +197,8 @@ class ExportFolder:
     def begin(self, run: int, plan: Mapping[str, Any]) -> None:
         """Write the plan of a run; from then on the run is under way."""
         path = self.run_path(run)
-        remove_tree(self._disk, path)  # the rest of a run that stopped before it had a plan
-        # After a power cut, a plan on disk must mean that its folders are on disk too.
+        remove_tree(self._disk, path)  # remains of a run that stopped before it had a plan
+        # Synced first: if the plan is on disk after a power cut, its folders must be there too.
         for changed in sorted(make_unsynced_directories(self._disk, join_path(path, "staged"))):
             self._disk.sync_directory(changed)
         self._write(join_path(path, "plan.json"), plan)
@@ -211,7 +212,7 @@ class ExportFolder:
         return None if found is None else TaskNote.from_json(found)
 
     def write_note(self, run: int, task: int, note: TaskNote) -> None:
-        """Mark the task as done: its files count from now on."""
+        """Mark the task as done: its files are valid from now on."""
         self._write(self._note_path(run, task), note.to_json())
 
     def write_omissions(self, run: int, attempt: str, task: int, omissions: Sequence[Omission]) -> None:

@@ -23,7 +23,7 @@ OPEN_FILES = 32
 class ParquetFiles:
     """The files of one task.
 
-    Rows wait in memory until they fill a row group, or all waiting rows together are too large.
+    Rows wait in memory until they fill a row group, or until all waiting rows together are too large.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class _File:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:  # Any: what ParquetWriter takes
-    """How columns are encoded: a third less work than with Arrow's defaults, and smaller files.
+    """How columns are encoded: it takes a third less time than Arrow's defaults, and makes smaller files.
 
     Offsets and times grow in small steps, so their differences are stored. Columns whose values repeat get a
     dictionary; keys and values hardly repeat, and trying a dictionary for them costs time. Statistics
@@ -163,8 +163,8 @@ class _DiskStream(io.RawIOBase):
     def write(self, data: Any) -> int:  # Any: any object with bytes, as in `io`
         size = memoryview(data).nbytes
         if not self.is_abandoned:
-            # After a failed write nothing more is written: Arrow would try again when its writer is
-            # collected.
+            # After a failed write, later writes are ignored: Arrow would try again when its writer is
+            # garbage-collected.
             self.is_abandoned = True
             self._disk.append(self._path, data)
             self.is_abandoned = False

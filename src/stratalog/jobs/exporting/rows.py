@@ -82,7 +82,7 @@ class RowSettings:
 
     @property
     def undecoded_columns(self) -> list[str]:
-        """The columns for the bytes of what could not be decoded."""
+        """The columns that hold the bytes of keys and values that could not be decoded."""
         return self.decoded.undecoded
 
     def undecoded_count(self, batch: pa.RecordBatch) -> int:
@@ -139,7 +139,7 @@ def with_new_schemas(
 
 
 def _decoding_json(decoding: Decoding) -> dict[str, str | None]:
-    """An encoding, and the type of its column where a schema decides it."""
+    """An encoding, and the type of its column if a schema determines it."""
     kind = None if decoding.reader is None else str(decoding.type)
     return {"encoding": decoding.encoding.value, "schema": kind}
 

@@ -88,7 +88,7 @@ def _milliseconds(name: str, time: Time) -> int:
     if time != time:  # pandas.NaT, which is a datetime that equals nothing
         raise UsageError(f"{name} is {time}: it must be a time.")
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
-    # Records have milliseconds, so those of this time's own millisecond may be before it or after it.
+    # Times of records are whole milliseconds, so this time is cut to its millisecond.
     return int(zoned.timestamp()) * 1000 + zoned.microsecond // 1000
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stratalog.errors import StratalogError, UsageError
 
-# A batch of 4,000 rows or a megabyte costs Spark no more for each row than a larger one does.
+# For Spark, a batch of 4,000 rows or a megabyte is as cheap for each row as a larger one.
 ENOUGH_ROWS = 4000
 ENOUGH_BYTES = 1 << 20
 
@@ -42,7 +42,7 @@ def without_columns(rows: int) -> pa.RecordBatch:
 
 
 def placed(batch: pa.RecordBatch, columns: Sequence[str], position: int) -> pa.RecordBatch:
-    """The batch with the column `position`, if it has one, counted from the beginning of the file."""
+    """The batch; if it has a column `position`, that now counts from the beginning of the file."""
     if "position" not in columns:
         return batch
     at = list(columns).index("position")

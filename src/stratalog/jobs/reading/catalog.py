@@ -1,7 +1,7 @@
 """Finds the partitions in log directories, and selects those of a read.
 
 A path is a log directory (one of a broker's log.dirs), a single partition's directory, or a pattern for such
-directories. Folders that a broker is deleting, is copying or no longer knows are left out.
+directories. Folders marked -delete, -future or -stray are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def find_partitions(
     """The partitions that the options select, by topic and number.
 
     UsageError if a path, topic or partition does not exist, or a partition is found twice. With `may_lack` a
-    topic or partition may be missing: a stream that has seen it before handles its absence itself.
+    topic or partition may be missing: a stream that has read from it before handles that itself.
     """
     is_selected = _selection(options)
     found: dict[TopicPartition, FoundPartition] = {}
@@ -156,6 +156,6 @@ def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
 
 
 def _meant(name: str, there: Iterable[str]) -> str:
-    """The end of a sentence, with a question after the name that was probably meant."""
+    """The end of a sentence: a question with the name that was probably meant."""
     near = difflib.get_close_matches(name, list(there), n=1)
     return f": did you mean {near[0]}?" if near else "."

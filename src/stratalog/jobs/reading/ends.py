@@ -48,8 +48,9 @@ def ends_of(
     """What a read may see of a log at this moment.
 
     Bytes after the last batch of a cleanly closed log are damage: a CorruptRecordError, unless damage is
-    skipped. With `passes_open`, a read of committed records goes on past an open transaction to the end of
-    the log and leaves only that transaction's records out, like a coordinator that loads its topic.
+    skipped. With `passes_open`, a read of committed records does not stop at an open transaction: it reads to
+    the end of the log and leaves out only that transaction's records, like a coordinator that loads its
+    topic.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:
@@ -76,10 +77,10 @@ def ends_of(
 def range_of(
     view: LogView, ends: Ends, options: ReadOptions, on_omission: OnOmission = ignore_omission
 ) -> tuple[int, int]:
-    """[start, end) of one partition by the options.
+    """The offsets [start, end) of one partition that the options select.
 
-    Offsets that it does not have are an OffsetOutOfRangeError; if failOnDataLoss is false, they are only
-    reported. So is damage at the end of the log, if the range reaches to that end.
+    Offsets that the partition does not have are an OffsetOutOfRangeError; if failOnDataLoss is false, they
+    are only reported. Damage at the end of the log is also reported, if the range reaches that end.
     """
     partition = view.topic_partition
     starting, ending = (_search(view, ends, each, options) for each in (options.starting, options.ending))
@@ -129,9 +130,9 @@ def _timestamp(view: LogView, bound: ReadBound) -> int | None:
 def _search(view: LogView, ends: Ends, bound: ReadBound, options: ReadOptions) -> TimeSearch | None:
     """The first record at or after the time of a bound; None if the bound is not a time.
 
-    If damage may hide an earlier record of that time, this is an error, unless damage is skipped. In that
-    case a read starts at the damage, so that it loses no record from its start time on, or ends there, so
-    that it returns no record from its end time on.
+    If damage may hide an earlier record of that time, this is an error, unless damage is skipped. If damage
+    is skipped, a read that would start at that time starts at the damage, so that it loses no record; a read
+    that would end at that time ends at the damage, so that it returns no later record.
     """
     timestamp = _timestamp(view, bound)
     if timestamp is None or timestamp < 0:
@@ -150,8 +151,7 @@ def _offset(view: LogView, ends: Ends, bound: ReadBound, found: TimeSearch | Non
     timestamp = _timestamp(view, bound)
     if found is not None:
         first = found.first_offset
-        # A broker does the same: a read_committed reader learns nothing about offsets past the last stable
-        # one.
+        # As in a broker: a read_committed reader learns nothing about offsets past the last stable offset.
         return None if first is None or first >= ends.end_offset else first
     if timestamp is not None:
         mark = timestamp
@@ -162,7 +162,7 @@ def _offset(view: LogView, ends: Ends, bound: ReadBound, found: TimeSearch | Non
 
 @contextmanager
 def _damage_in_words(view: LogView, what: str, remedy: str) -> Iterator[None]:
-    """Adds the partition and a workaround to an error about damage that stops the planning of a read."""
+    """Adds the partition, and what to do, to an error about damage that stops the planning of a read."""
     try:
         yield
     except CorruptRecordError as error:
@@ -214,7 +214,7 @@ def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOpt
 
 
 def _unsure(view: LogView, hidden: Hidden, start: int, end: int, option: str) -> Omission:
-    """The offsets that a read leaves out because damage may hide the first record at or after its end."""
+    """The offsets that a read leaves out: damage may hide the first record at or after its end time."""
     return Omission(
         topic=view.topic_partition.topic,
         partition=view.topic_partition.partition,

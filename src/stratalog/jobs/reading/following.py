@@ -1,9 +1,9 @@
 """Streams log directories: looks at the partitions, decides how far the next trigger goes, plans its tasks.
 
-`offsets.py` has the decisions; this module reads the directories. The partitions' views are kept between
-triggers, so a look costs only a listing and the tail of the newest segment. Apparent data loss is checked
-again before it is reported: a broker that moves a partition to another of its directories renames the old
-folder before the new folder gets the partition's name.
+`offsets.py` has the decisions; this module reads the directories. The views of the partitions are kept
+between triggers, so looking again reads only a listing and the end of the newest segment. What looks like
+data loss is checked again before it is reported: while a broker moves a partition to another of its
+directories, there is a moment in which neither folder has the partition's name.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Follower:
         find_partitions(self._disk, self._options)
         if self._last_end is None:
             self._look()
-        # Checked against this look, because partitions may come and go: the offsets below are for its
+        # Checked against this look, because partitions may come and go; the offsets below are for these
         # partitions.
         check_complete(self._options.starting, list(self._looked))
         offsets = {
@@ -111,7 +111,7 @@ class Follower:
             begin, losses = begins(start, self._now())
         self._lose(losses)
         now = self._now()
-        # A stream with a fixed end does not wait: Spark would take the waiting for its end.
+        # A stream with a fixed end does not wait: Spark would treat a wait as the end of the stream.
         if self._last_end is None and self._is_to_wait(count_between(begin, now), at_least):
             return start
         return advanced(start, begin, now, at_most=at_most)
@@ -236,7 +236,7 @@ class Follower:
 
 
 def _omitted(loss: Loss) -> Omission:
-    """What a stream leaves out after a loss. Only deleted records at the start of a log can be counted."""
+    """What a stream leaves out after a loss. Only records deleted at the start of a log can be counted."""
     start, _ = loss.valid
     return Omission(
         topic=loss.topic_partition.topic,

@@ -1,4 +1,4 @@
-"""The part of a partition that can match a query, by offsets and times: the rest is not read.
+"""The part of a partition that can match a query, as a range of offsets and times; the rest is not read.
 
 Narrowing may leave out only records that cannot match. The query is still applied to each row that is read.
 """
@@ -68,13 +68,13 @@ def narrowed(view: LogView, start: int, end: int, wanted: Wanted) -> tuple[int, 
 
 
 def _find_peaks(view: LogView, start: int, end: int, since_ms: int) -> None:
-    """Find the largest times of the segments that will be skipped, and of the next one, which will be read.
+    """Find the largest timestamps of the segments to skip, and of the first segment to read.
 
     By its time index alone, a segment could seem to be too old: after a power cut the index may lack entries.
     """
     for segment in view.segments.range(start, end):
         indexed = segment.time_index.last_entry
         segment.find_largest_timestamp()
-        segment.known_largest = max(segment.largest(), indexed)  # damage may hide what the index still knows
+        segment.known_largest = max(segment.largest(), indexed)  # damage may hide a time that the index has
         if segment.largest_timestamp >= since_ms:
             return

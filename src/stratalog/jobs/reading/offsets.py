@@ -3,12 +3,13 @@
 {"orders": {"0": 17, "1": 4}, "@topicIds": {"orders": {"0": "CVmmc5E3Svq-PtfZ062cfg", ...}}}
 
 Spark keeps this in a checkpoint. The offsets have the form of Spark's own Kafka source. The topic ids are our
-addition: a topic that was deleted and created again has the same name, and may already have more records than
-were read of the old one, so offsets alone would not show it. No topic can have '@' in its name.
+addition: a topic that was deleted and created again has the same name, and it may already have more records
+than were read from the old one. So offsets alone would not show the change. No topic can have '@' in its
+name.
 
-Everything here is a function of values: the offsets of the stream and those of the partitions. The same two
-stream offsets give the same ranges after a restart, no matter what was appended since. This makes a stream
-exactly-once.
+Everything here is a function of values: the offsets of the stream and those of the partitions. After a
+restart, the same start and end of a trigger give the same ranges, whatever was appended since. This makes a
+stream exactly-once.
 """
 
 from __future__ import annotations

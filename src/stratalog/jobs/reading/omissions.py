@@ -34,7 +34,7 @@ class Omission:
     """Records of one partition that a read did not return: those of [first_offset, end_offset).
 
     `size` bytes of the file `path` were skipped, from `position` on; lost offsets have no bytes. `end_offset`
-    is None if nothing readable follows, so that nobody knows how far the records went.
+    is None if nothing readable follows, so that the last offset is unknown.
 
     If the kind is UNDECODED, the records were returned, but `count` of them with a null in `column`.
     """
@@ -104,7 +104,7 @@ def warn_of(omissions: Sequence[Omission], *, stacklevel: int = 1) -> None:
 def joined_up(omissions: Iterable[Omission]) -> list[Omission]:
     """Each place once, by partition and offset: two tasks that share a damaged batch both report it.
 
-    Keys or values of a partition that could not be decoded for one reason are one place.
+    All keys or values of a partition that could not be decoded for the same reason are one place.
     """
     found: dict[tuple[object, ...], Omission] = {}
     for each in dict.fromkeys(omissions):
@@ -229,7 +229,7 @@ class Gaps:
     def _tell(self, found: Omission, end_offset: int) -> None:
         start, end = self._bounds
         if end_offset < start or found.first_offset >= end > start:
-            return  # nobody asked for these offsets
+            return  # these offsets were not requested
         first = min(max(found.first_offset, start), end)
         self._on_omission(replace(found, first_offset=first, end_offset=min(max(end_offset, first), end)))
 

@@ -1,7 +1,7 @@
 """The options of a read: those of Spark's own Kafka source by their names, and a few of ours.
 
-They are parsed once; an error says which option is wrong, and why. No file is looked at here and nothing
-heavy is imported: Spark asks for the schema before it plans anything.
+They are parsed once; an error says which option is wrong, and why. No file is read here and nothing heavy is
+imported, because Spark asks for the schema before it plans anything.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class OnCorruption(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBound:
-    """Where a read begins or ends; the first of these that is set counts.
+    """Where a read begins or ends; the first of these fields that is set is used.
 
     Offsets and times are for each partition, where -2 and -1 mean the earliest and the latest offset.
     """
@@ -321,7 +321,7 @@ def _assigned(name: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> ReadBound:
-    """As in Kafka's source, one time for all wins over times by partition, and both win over offsets."""
+    """As in Kafka's source, one time for all overrides times by partition, and both override offsets."""
     name = f"{side}Timestamp"
     if given.get(name) is not None:
         return ReadBound(timestamp=given.parsed(name, _timestamp), option=name)
@@ -349,7 +349,7 @@ def _bound(given: _Given, side: str, default: int, *, forbidden: int | None) -> 
 
 
 def _check_order(starting: ReadBound, ending: ReadBound) -> None:
-    """UsageError for an end that is known to lie before its start; Kafka's source refuses it too."""
+    """UsageError for an end that is known to be before its start; Kafka's source refuses it too."""
     times = [(starting.timestamp, ending.timestamp, "")]
     both = [(starting.timestamps, ending.timestamps), (starting.offsets, ending.offsets)]
     for starts, ends in both:

@@ -1,8 +1,8 @@
 """Plans a read: options in, tasks out. It reads only listings, indexes and a few batch headers.
 
 The bytes to read are cut into tasks of about equal size. A large segment is cut at a batch that its index
-names; several small segments become one task. So one large partition keeps every core busy, and a thousand
-small ones do not make a thousand tasks.
+points to; several small segments become one task. So one large partition keeps every core busy, and a
+thousand small ones do not become a thousand tasks.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def plan_read(
         pieces += looking_at(disk, clock, found, partial(_plan_partition, disk, options, on_omission))
     tasks = tasks_of(pieces, options, cores=cores)
     for found in partitions:
-        disk.release(found.directory)  # it was read to find places for cuts
+        disk.release(found.directory)  # the index and headers were read to find places for cuts
     return tasks
 
 
@@ -271,8 +271,8 @@ def _by_records(piece: Piece, most: int) -> Iterator[Piece]:
 def _packed(pieces: list[Piece], size: int, most: int | None) -> Iterator[tuple[Split, ...]]:
     """Groups of splits with about `size` bytes together, and at most `most` offsets.
 
-    The index only allows a cut at or after the intended place. So after each task the rest is divided again,
-    which keeps the intended number of tasks.
+    A cut is only possible at a batch in the index, at or after the intended place. So after each task the
+    rest is divided again, and the number of tasks stays as intended.
     """
     left = sum(piece.split.size for piece in pieces)
     tasks = max(1, round(left / size))
@@ -297,7 +297,7 @@ def _packed(pieces: list[Piece], size: int, most: int | None) -> Iterator[tuple[
 
 
 def _share(left: int, tasks: int, size: int) -> int:
-    """The size of the next task; the last task also takes a small rest."""
+    """The size of the next task; the last task also takes what is left, if that is little."""
     return max(1, min(left // max(tasks, 1), 2 * size))
 
 

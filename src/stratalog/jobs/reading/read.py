@@ -1,8 +1,8 @@
 """Reads a task's records as Arrow batches: only the requested columns, in sizes that suit Spark.
 
-A split is read where its hint says, if the file still matches the hint. If not (a broker has compacted, cut,
-rolled or removed it since), the split is searched by its offsets; offsets that are not found are data loss.
-Every checksum is checked. Columns that were not requested are not copied.
+A split is read where its hint says, if the file still matches the hint. If not, because a broker has
+compacted, cut, rolled or removed the file since, the offsets of the split are searched. Offsets that are not
+found are data loss. Every checksum is checked. Columns that were not requested are not copied.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
-# Small enough that the bytes are still in the cache when they are checked and decoded. A run is one Arrow
-# batch, mostly.
+# Small enough that the bytes are still in the cache when they are checked and decoded. Usually a run becomes
+# one Arrow batch.
 CHUNK_SIZE = RUN_SIZE = 2 << 20
 _ATTEMPTS = 5  # at a directory whose files disappear while they are read
 
@@ -121,7 +121,7 @@ class ReadMemory:
 
 
 class _SplitReader:
-    """Reads one split, wherever its records are by now."""
+    """Reads one split, in whichever file its records are by now."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _SplitReader:
                 disk, split.directory, split.base_offset, LogConfig(), size=hint.end_position
             )
             place = file, segment, hint.position, hint.end_position
-            # The file no longer grows, or an incomplete batch in it is to be skipped.
+            # The file does not grow any more, or an incomplete batch in it is to be skipped.
             if hint.size is not None or self._task.on_corruption is OnCorruption.SKIP:
                 if not (yield from self._read_over(*place)):
                     return True
@@ -239,7 +239,7 @@ class _SplitReader:
             try:
                 position, end = self._place(view, segment)
             except CorruptRecordError as error:
-                self._damaged(error, seen.next_offset)  # found again below, and counted there
+                self._damaged(error, seen.next_offset)  # the read below finds it again, and counts it
                 position, end = 0, segment.size
             with self._disk.open_read(segment.log_path) as file:
                 yield from self._read_over(file, segment, position, end)
@@ -268,7 +268,8 @@ class _SplitReader:
     ) -> Generator[pa.RecordBatch, None, bool]:
         """Read as far as byte `end`; after damage, continue at the next batch that is found.
 
-        Returns whether the range was whole. A batch length that is too large looks like the end of a file.
+        Returns whether everything could be read. If a batch's length is too large, the batch looks cut off at
+        the end of the file.
         """
         is_whole = True
         self._seen.last_in_file = -1
@@ -304,7 +305,7 @@ class _SplitReader:
                 found = error.at(position=position + at, path=file.path)
                 first, last = self._lost_offsets(data, at)
                 self._damaged(found, first)
-                self._seen.last_in_file = -1  # the batches after it may have been seen already
+                self._seen.last_in_file = -1  # the batches after the damage may have been seen already
                 behind = end_of_batch(data, at)
                 if behind is not None:
                     position += behind
@@ -323,8 +324,8 @@ class _SplitReader:
     def _lost_offsets(self, data: NDArray[np.uint8], at: int) -> tuple[int, int | None]:
         """The offsets [first, end) that cannot be read; the end is None if only the next batch shows it.
 
-        If the checksum matches, the batch's header names these offsets, but the first of its records may have
-        been read. Otherwise they follow the last offset that was read.
+        If the checksum of the batch matches, its header has these offsets, but its first records may have
+        been read already. Otherwise the lost offsets follow the last offset that was read.
         """
         walk = walk_batches(data, start=at, max_size=1)
         if not len(walk.headers) or not walk.headers[0]["valid"]:
@@ -347,7 +348,7 @@ class _SplitReader:
         logger.warning("skipped damage: %s", error)
 
     def _lose(self, what: str, *, first: int | None = None, end: int | None = None) -> None:
-        """Report that the offsets [first, end) are gone; by default all that were not read yet."""
+        """Report that the offsets [first, end) are gone; by default all that the split has not read yet."""
         split = self._split
         if self._task.fail_on_data_loss:
             raise OffsetOutOfRangeError(

@@ -29,7 +29,7 @@ class SeenBatches:
         self.next_offset = split.start_offset
         self.last_offset = -1
         self.last_in_file = -1  # the last offset in the file that is read now
-        self.path, self.position = split.path, 0  # of the buffer that is decoded now
+        self.path, self.position = split.path, 0  # the file and position of the buffer that is decoded now
         self._on_corruption = on_corruption
         self._gaps = gaps
         self._ranges = _by_producer(split.aborted)
@@ -73,7 +73,7 @@ class SeenBatches:
         return keep
 
     def _skip(self, error: CorruptRecordError, headers: BatchTable, row: int, first_offset: int) -> None:
-        """Leave out one batch: its records have offsets between those of its neighbours."""
+        """Leave out one batch: the offsets of its records are between those of its neighbours."""
         position = self.position + int(headers[row]["position"])
         skipped = error.at(position=position, path=self.path)
         logger.warning("skipped damage: %s", skipped)

@@ -1,4 +1,4 @@
-"""What one Spark task reads: ranges of offsets, each with a hint where their bytes are.
+"""What one task reads: ranges of offsets, each with a hint that says where their bytes are.
 
 The offsets decide what is read. The hint says in which bytes of which file they were when the read was
 planned. A reader checks the hint before using it: a DataFrame is planned once and used many times, and a
@@ -70,13 +70,13 @@ class Split:
 
     @property
     def size(self) -> int:
-        """How many bytes the split has by its hint."""
+        """The number of bytes in the hint."""
         return self.hint.end_position - self.hint.position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTask:
-    """What one Spark task reads, and how."""
+    """What one task reads, and how."""
 
     splits: tuple[Split, ...]
     include_control: bool = False
@@ -143,7 +143,7 @@ def locate(segment: SegmentReader, offset: int) -> BatchRow | None:
 
 
 def split_point(segment: SegmentReader, position: int) -> BatchRow | None:
-    """The first batch that the index names at or after a byte, checked; None if it names none."""
+    """The first batch that the index has at or after a byte, if that is correct; None if there is none."""
     try:
         entry = segment.offset_index.upper_bound(position)
     except CorruptIndexError:

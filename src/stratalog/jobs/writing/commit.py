@@ -69,15 +69,16 @@ logger = logging.getLogger(__name__)
 
 Sleep = Callable[[float], None]
 
-# How long a commit waits while other writes are under way: each holds the lock while it syncs its files. A
-# killed write leaves its file for a day; during that day a broker's lock is only reported after this wait.
+# How long a commit waits while other writes are under way: each holds the lock while it syncs its files. The
+# .task file of a killed write stays for a day. During that day it is taken for a running write, so a broker's
+# lock is reported only after this wait.
 WAIT_SECONDS = 60
 POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteReport:
-    """What a commit did: where each log ends now, and how many records it got.
+    """What a commit did: where each log ends now, and how many records were written.
 
     `was_there`: this batch of a streaming query was already committed, and was not written again.
     `warning` says what to do about new partitions that no cluster's metadata knows, if there are some.
@@ -133,8 +134,8 @@ class Committer:
         has changed.
         """
         for _ in range(round(WAIT_SECONDS / POLL_SECONDS)):
-            # Checked before and after: the holder of the lock may start after the first check, or end before
-            # the second.
+            # Checked before and after the attempt: a write that holds the lock may start after the first
+            # check, or end before the second.
             is_alone = not self._has_others()
             try:
                 return self._commit(staged, query, batch)
@@ -185,8 +186,8 @@ class Committer:
     def _discard_stream(self) -> None:
         """Delete the files that earlier, killed runs of the stream have staged.
 
-        This write's own files stay while the lock is held: they show other writes that a write holds the
-        lock, and not a broker.
+        This write's own files stay while the lock is held: they show other writes that the lock is held by a
+        write, not by a broker.
         """
         locks = Locks(self._directory, self._make_lock)
         try:
@@ -207,7 +208,7 @@ class Committer:
         queues: dict[TopicPartition, list[StagedSegment]] = {}
         for waiting in journal.waiting:
             path = join_path(self._directory, str(waiting.topic_partition))
-            # The folder existed when the segment began to wait.
+            # When the segment began to wait, the folder existed.
             if not self._disk.exists(path) or is_of_another_topic(self._disk, path, waiting.topic_id):
                 logger.warning(
                     "%s was deleted, and %d records that waited for it are lost.", path, waiting.records_count
@@ -252,7 +253,7 @@ class Committer:
         topic = self._target.topics.get(key.topic)
         topic_id = self._target.options.topic_ids.get(key.topic) if topic is None else topic.topic_id
         if found is None:
-            if self._target.has_metadata:  # so it existed before anything was staged
+            if self._target.has_metadata:  # so the partition existed when the write began
                 raise UsageError(
                     f"{path} is gone: its topic was deleted, or the partition moved, while rows for it were "
                     "staged. Nothing was written. Write again once the partition is back."
@@ -386,7 +387,7 @@ class Committer:
         topics = self._target.topics
 
         def known(marks: CheckpointMarks) -> CheckpointMarks:
-            """If there are several replicas, nobody knows what the others have."""
+            """With several replicas, the high watermark is unknown: nobody knows what the others have."""
             key = marks.topic_partition
             topic = topics.get(key.topic)
             is_alone = topic is None or key.partition not in topic.replicated

@@ -1,8 +1,8 @@
 """Turns rows of a DataFrame into records: the columns of Kafka's sink, and each row's partition.
 
 A row goes to the partition in its column `partition`, otherwise to the one that Kafka's producer would choose
-for its key. All rows without a key in an Arrow batch go to one partition, those of the next batch to the
-next: a producer, too, stays with a partition until a batch is full.
+for its key. All rows without a key in an Arrow batch go to one partition, those in the next Arrow batch to
+the next partition. A producer, too, stays with a partition until a batch is full.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _by_partition(
     if (partitions == partitions[0]).all():
         yield _checked(topic, int(partitions[0]), records)
         return
-    # All rows are copied once, sorted, and each partition gets a slice: a copy for each would not be cheaper.
+    # All rows are copied once, in sorted order, and each partition gets a slice: copying them one partition
+    # at a time would cost no less.
     order = np.argsort(partitions, kind="stable")
     in_order = records.take(pa.array(order))
     numbers, starts = np.unique(partitions[order], return_index=True)
@@ -140,7 +141,7 @@ def _timestamps(batch: pa.RecordBatch, now_ms: int) -> pa.Array:
         column = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms"))
     times = column.cast(pa.int64()).fill_null(now_ms)
     earliest = pc.min(times).as_py()
-    if earliest < NO_TIMESTAMP:  # a record from a log without timestamps has exactly this
+    if earliest < NO_TIMESTAMP:  # -1 is allowed: records of a log without timestamps have it
         raise UsageError(
             f"a row has the timestamp {earliest} ms, which is before 1970: Kafka has no such times. Leave it "
             "null for the current time."

@@ -1,12 +1,12 @@
 """Tasks write whole segments, with offsets that start at 0, as files in the log directory's root.
 
-    stratalog-write-<write>.task                       the write still takes files; gone: it has ended
+    stratalog-write-<write>.task                       exists until the write is committed or aborted
     stratalog-write-<write>-<attempt>-<number>.log     and .index, .timeindex beside it
 
 The root is on the same file system as the logs, so a commit only renames files, and a broker ignores files
-there. Only the batches' base offsets and leader epochs depend on where a segment will be: an index counts
-from its segment's base, and the two fields are outside the checksum. So many tasks finish segments at once
-here, and `commit.py` only sets those fields.
+there. Only the base offset and the leader epoch of each batch depend on the place that a segment will have in
+its log. Both are outside the checksum, and the offsets in an index count from the base of its segment. So
+many tasks can finish segments at the same time, and `commit.py` only sets these two fields.
 
 An attempt that fails deletes what it wrote. A killed attempt cannot, so the write's commit or abort deletes
 all files of the write, the .task file first. An attempt that still runs, or starts later, checks for that
@@ -258,7 +258,7 @@ class _StagedPartition:
             self._append(batch)
 
     def _batches(self, rows: pa.Table, options: BatchOptions, batch_size: int) -> Iterator[bytes]:
-        """Batches within the topic's limit. Data that does not compress grows by the codec's own framing."""
+        """Batches within the topic's size limit. A codec makes data larger that does not compress."""
         start = 0
         for batch in build_batches(rows, options, batch_size=batch_size):
             count = BatchHeader.unpack(batch).records_count
@@ -308,7 +308,8 @@ class _OpenSegment:
         self._directory = directory
         self._config = config
         self._rows: list[tuple[int, int, int, int]] = []  # position, size, last offset, largest timestamp
-        # Counted for the time index, whose entries are larger; one entry is reserved for the close.
+        # The limit of the time index, whose entries are larger than those of the offset index. One entry is
+        # reserved for the close.
         self._entries_count = config.segment_index_bytes // _TIME_ENTRY_SIZE - 2
 
     def has_room(self, size: int, records_count: int) -> bool:
@@ -320,7 +321,7 @@ class _OpenSegment:
         )
 
     def append(self, batch: bytes, header: BatchHeader) -> None:
-        # The builder does not know the batch's offset in the segment.
+        # The builder did not know the batch's offset in the segment.
         placed = bytearray(batch)
         set_base_offset(placed, self.records_count)
         self._disk.write_at(staged_path(self._directory, self.name, FileKind.LOG), placed, self.size)
@@ -340,7 +341,7 @@ class _OpenSegment:
                 self._disk.sync(path)
         if sync:
             self._disk.sync(staged_path(self._directory, self.name, FileKind.LOG))
-        # The files will belong to a broker, but the Spark worker stays alive.
+        # A Spark worker may live long: it must not keep files open that will belong to a broker.
         for kind in STAGED_KINDS:
             self._disk.release(staged_path(self._directory, self.name, kind))
 
@@ -376,7 +377,7 @@ class _OpenSegment:
 
 
 def _codec_of(config: LogConfig, wanted: str) -> tuple[Codec, int | None]:
-    """The topic's codec and level if it has one, because a broker would recompress; otherwise the write's."""
+    """The topic's codec and level if it has one, as a broker would recompress; else those of the write."""
     if config.compression_type == "producer":
         return Codec[wanted.upper()], None
     name = config.compression_type

@@ -1,8 +1,8 @@
 """Where a write goes: the topics that can be written to, their partitions, ids and settings.
 
-A KRaft cluster's metadata has all of this. Without it the options must provide it: a directory does not show
-how many partitions a topic has, and a record in the wrong partition is not found by its key. The driver reads
-all this and sends it to the tasks as values.
+A KRaft cluster's metadata has all of this. Without metadata, the options must provide it: a directory does
+not show how many partitions a topic has, and a record in the wrong partition is not found by its key. The
+driver reads all this and sends it to the tasks as values.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class WriteTarget:
         return found
 
     def counts_to_note(self, names: Iterable[str]) -> dict[str, int]:
-        """How many partitions these topics have, if only the options say it: nothing will say it later."""
+        """How many partitions these topics have, if only the options say so: nothing on disk shows it."""
         counts = {} if self.has_metadata else {name: self.options.partitions_of(name) for name in names}
         return {name: count for name, count in counts.items() if count is not None}
 
@@ -178,7 +178,7 @@ def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
 
 
 def _is_locked_by_others(disk: DiskReader, directory: str) -> bool:
-    """Whether something other than a write holds the lock; a write may begin or end between the checks."""
+    """Whether something other than a write holds the lock. A write may begin or end between the checks."""
     is_alone = not has_other_writes(disk, directory)
     return (
         is_alone and is_locked(directory) and not has_other_writes(disk, directory) and is_locked(directory)
@@ -240,7 +240,7 @@ def _refusals(
 def _by_options(
     disk: DiskReader, layout: Layout, configs: TopicConfigs, options: WriteOptions
 ) -> dict[str, TopicTarget]:
-    """The topics in the directory whose partitions the options count.
+    """The topics in the directory for which the options give the number of partitions.
 
     Other topics are added when rows need them.
     """

@@ -297,8 +297,7 @@ class _Look:
                     self._say(AuditKind.INVALID_RECORDS, at, size, offset, sentence(error.reason))
 
     def _take_bad(self, part: Part, row: np.void, last_before: int) -> None:
-        """Record a batch with a wrong checksum, as one damage with its neighbours. Its offset may be wrong
-        too."""
+        """Record a batch with a wrong checksum; neighbours are one damage. Its own offset may be wrong."""
         start = part.position + int(row["position"])
         end = start + int(row["size"])
         if self._bad is not None and self._bad[1] == start:
