@@ -1,14 +1,14 @@
-"""How fast does a log take batches, in process?
+"""How fast can batches be appended to a log, in process?
 
-Each figure has its own rival.
+Each figure compares with another rival.
 
-`append_vs_write`: one `write` of the same bytes to a file, the least possible cost for a follower that
-appends sets of 64 batches of 16 KiB. The log adds a checksum over each byte and an index entry for each
+`append_vs_write`: a follower appends sets of 64 batches of 16 KiB, against one `write` of the same bytes to a
+file, which is the least possible cost. The log adds a checksum over each byte and an index entry for each
 batch.
 
-`append_vs_kafka`: a program without its own log, which sends the same records through librdkafka to a broker
-on this machine (acks=1). Our side appends ready batches one by one as leader, checks records and assigns
-offsets.
+`append_vs_kafka`: our side appends ready batches one by one as leader, checks records and assigns offsets.
+The rival is a program without its own log, which sends the same records through librdkafka to a broker on
+this machine (acks=1).
 
 `append_vs_unifiedlog`: the same batches appended to Kafka's own UnifiedLog in a separate JVM, where compiled
 Java does what Python does here. On both sides, half of the time is the system's write to the page cache.

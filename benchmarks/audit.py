@@ -4,7 +4,7 @@
 cost is one `preadv` into a warm buffer plus one crc32c call per chunk, on the same threads: `audit_vs_read`.
 Kafka's own check is its dump tool over log and indexes; its start is measured on a small segment and
 subtracted: `audit_vs_dump`. The same audit on an embedded Spark with as many cores is `spark_vs_threads`, and
-with the start of its session `spark_with_start_vs_threads`; nothing is required of these two.
+with the start of its session `spark_with_start_vs_threads`; these two have no floor.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def compare_spark(rounds: Rounds, path: Path) -> None:
             unit="s",
         )
     if times["threads"]:
-        with_start = start + times["spark"][0]  # whose workers start too
+        with_start = start + times["spark"][0]  # its workers start in this run
         rounds.state("spark_with_start_vs_threads", min(times["threads"]) / with_start, 0)
 
 

@@ -1,10 +1,11 @@
 """How fast are the records of a topic printed, against kcat, which asks a broker on this machine?
 
-1 GB: 10 million values of 100 bytes in one partition and batches of 16 KiB, not compressed, as a producer at
-its defaults writes them; all of it in the page cache. Both are whole processes that print to /dev/null, so
-ours includes its start, the loading of its kernels and the check of every checksum. kcat gets its records
-through a socket, and librdkafka makes an object of each; it prints with one thread. Our limit is one pass for
-the checksums, one copy into columns and one copy into lines. kcat is Debian's package of that name.
+The topic has 1 GB: 10 million values of 100 bytes in one partition, in uncompressed batches of 16 KiB, as a
+producer with default settings writes them. All of it is in the page cache. Both are whole processes that
+print to /dev/null, so ours includes its start, the loading of its kernels and the check of every checksum.
+kcat gets its records through a socket, librdkafka creates an object for each, and one thread prints them. Our
+limit is one pass for the checksums, one copy into columns and one copy into lines. kcat is Debian's package
+of that name.
 """
 
 from __future__ import annotations

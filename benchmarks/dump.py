@@ -4,8 +4,8 @@ The segment has ten million records with a 10-byte key and an 84-byte JSON value
 output goes to /dev/null. Both sides are whole processes, the tool with the flags of Kafka's own script. The
 start time of each side, measured with the same command on a segment of 6 kB, is subtracted, so that
 `dump_batches` and `dump_data` compare the work; `dump_start` compares the start times. Our limit is one pass
-over the bytes for the checksums, and with `--print-data-log` writing 2.2 GB of lines. It takes five minutes,
-nearly all of them for the tool.
+over the bytes for the checksums, and with `--print-data-log` writing 2.2 GB of lines. The benchmark takes
+five minutes, nearly all of them for the tool.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def batches() -> Iterator[bytes]:
 
 
 def write_segment(folder: Path, size: int) -> Path:
-    """A segment of at most `size` bytes, but of at least one batch."""
+    """A segment of at most `size` bytes, but with at least one batch."""
     folder.mkdir()
     log = folder / "00000000000000000000.log"
     written = 0

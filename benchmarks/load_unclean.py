@@ -62,7 +62,7 @@ def recover(directory: LoadedDirectory) -> float:
 
 
 def best_of_two(work: Callable[[], float]) -> Callable[[], float]:
-    """As many runs as the rival has, which is measured with two thread counts."""
+    """The best of two runs, because the rival is measured with two thread counts."""
     return lambda: min(work(), work())
 
 

@@ -118,7 +118,8 @@ class LoadedDirectory:
     def start_with_kafka(self) -> float:
         """The seconds until a broker has started, with a recovery thread for each core.
 
-        It is stopped then: after a kill the next one would wait until its predecessor's session has run out.
+        Then the broker is stopped: after a kill, the next broker would wait until the session of the killed
+        one has expired.
         """
         with self._broker({"num.recovery.threads.per.data.dir": str(os.cpu_count() or 1)}) as broker:
             broker.stop()

@@ -1,9 +1,9 @@
 """How long does it take to start with very many partitions?
 
 20,000 partitions of one small segment, in the page cache. `many_partitions` recovers them after a kill: each
-gets indexes, a snapshot and its leader epochs, all of them synced, which Kafka leaves for later.
-`many_partitions_clean` opens them after a clean shutdown. The rival is Kafka's own log line on the same
-directory, at its best thread count; the start of either process is left out.
+gets indexes, a snapshot and its leader epochs, and all of these are synced. Kafka does that later.
+`many_partitions_clean` opens them after a clean shutdown. The rival's time is from Kafka's own log line on
+the same directory, at its best thread count; the start of either process is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def recover_bare(directory: LoadedDirectory) -> float:
 
 
 def strip(directory: LoadedDirectory) -> None:
-    """Leave only the .log files and what says whose partition it is."""
+    """Leave only the .log files and partition.metadata."""
     for path in directory.path.glob(f"{directory.topic}-*/*"):
         if path.suffix != ".log" and path.name != "partition.metadata":
             path.unlink()

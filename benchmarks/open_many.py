@@ -1,9 +1,9 @@
 """How long does it take to open a cleanly closed log of 10,000 segments?
 
 Opening must learn the name and size of each file, so the least possible cost is what the rival does: one
-`stat` for each file. At 1.0 everything else would be free; the floor of 0.2 allows five times the rival's
-time, for listing, parsing names and creating segments. Then a log of 100,000 segments is opened with a limit
-of 1,024 open files.
+`stat` for each file. A figure of 1.0 would mean that everything else takes no time. The floor of 0.2 allows
+five times the rival's time, for listing, parsing names and creating segments. Then a log of 100,000 segments
+is opened with a limit of 1,024 open files.
 """
 
 from __future__ import annotations

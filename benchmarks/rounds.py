@@ -1,7 +1,8 @@
 """Compares two rivals: interleaved rounds, the best of each, and their ratio as the figure.
 
-A machine is never quiet: rounds in turns suffer the same disturbances, and the best of several rounds is
-closest to the real cost. A figure is the rival's best time divided by ours: above 1, we are faster.
+A machine is never quiet. If the rivals run in turns, both suffer the same disturbances, and the best of
+several rounds is closest to the real cost. A figure is the rival's best time divided by ours: above 1, we are
+faster.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Rounds:
     """One benchmark's run; `end` prints the figures and exits 1 if one is below its floor."""
 
     def __init__(self, question: str, parser: argparse.ArgumentParser | None = None) -> None:
-        """`parser` may have options of the benchmark itself, which are in `options` then."""
+        """`parser` may have options of the benchmark itself; their values are then in `options`."""
         parser = parser or argparse.ArgumentParser(description=question)
         parser.add_argument(
             "--smoke", action="store_true", help="a hundredth of the data: does it run at all"

@@ -1,10 +1,10 @@
-"""Does a simulator of Spark's schedule say how long an audit takes on more data, more cores, a cluster?
+"""Can a simulator of Spark's schedule predict how long an audit takes on more data, more cores, a cluster?
 
-It is fitted to audits of 1 and 2 GB on one core, to audits of almost no bytes, which have only fixed costs,
-for each way to run Spark, and to an audit on one and two threads. It then predicts what it was not fitted to:
-4 and 8 GB on one core, two cores and a standalone cluster of two workers, cached and not. Each is measured
-five times in new processes. A figure is 1 minus the prediction's error relative to the median: 0.85 is an
-error of 15 %.
+The simulator is fitted to three kinds of audits: of 1 and 2 GB on one core; of almost no bytes, which have
+only fixed costs, for each way to run Spark; and on one and two threads. It then predicts runs that it was not
+fitted to: 4 and 8 GB on one core, on two cores and on a standalone cluster of two workers, cached and not
+cached. Each run is measured five times in new processes. A figure is 1 minus the prediction's error relative
+to the median: 0.85 is an error of 15 %.
 
 --petabyte prints what the simulator says about 1 PB on 1,000 disks, with the costs of an earlier run.
 """
@@ -144,7 +144,7 @@ class Runs:
 
 
 def fit_costs(runs: Runs, targets: Sequence[Target]) -> Fit:
-    """Everything that is measured here is what the simulator knows; the checked runs come after it."""
+    """Measure everything that the simulator may know; the runs that check it come later."""
     one_core, data = targets[0], runs.data
     probes = {target.name: runs.probe(target) for target in targets}
     fixed = {name: fixed_costs(probe, probes[one_core.name]) for name, probe in probes.items()}
@@ -156,7 +156,7 @@ def fit_costs(runs: Runs, targets: Sequence[Target]) -> Fit:
         fixed[one_core.name],
         core_rate=rate(*_without_units(fixed[one_core.name], seconds), small * data.size, large * data.size),
     )
-    # What is left of the smaller run is done once, and for every operation on every Spark.
+    # The rest of the smaller run's time is a cost that each operation has once, on every Spark.
     known = simulate(stages(data.size, small), Fleet(cores=1), replace(costs, session_s=0.0))
     operation_s = seconds[0] - known.seconds
     cold_s = _without_units(fixed[one_core.name], [found["seconds"] for found in cold])
@@ -175,7 +175,7 @@ def fit_costs(runs: Runs, targets: Sequence[Target]) -> Fit:
 
 
 def _without_units(fixed: Costs, seconds: Sequence[float]) -> list[float]:
-    """The runs without what their units cost apart from their bytes."""
+    """The times of the runs without the fixed costs of their units."""
     counts = [sum(map(len, stages(1, count))) for count in FITTED_GB]
     each = fixed.unit_s + fixed.driver_unit_s
     return [found - each * count for found, count in zip(seconds, counts, strict=True)]

@@ -7,8 +7,8 @@ equal share of its disk, whichever is slower. A failed pack starts again, at mos
 
 Time only passes from event to event, and chance comes from a seed: the same input gives the same schedule.
 
-Left out: speculation, which the session turns off; the network, except as a limit of each core; a disk's
-share that a slow reader leaves unused.
+Left out: speculation, which the session turns off; the network, except as a limit of each core; and the share
+of a disk that a slow reader does not use.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Costs:
     """What things cost, in seconds, except for `core_rate`: the bytes a second that one core processes.
 
     `session_s` is the start of a session, `worker_s` that of a Python worker on each core. A Spark job costs
-    `job_s`. A pack costs `task_s`, and `carried_s` for every unit of its job, because each pack is sent the
-    list of them all. A unit costs `unit_s` on its core and `driver_unit_s` in the driver. `operation_s` is
-    what the driver does once.
+    `job_s`. A pack costs `task_s`, and `carried_s` for every unit of its job, because the list of all units
+    is sent with each pack. A unit costs `unit_s` on its core and `driver_unit_s` in the driver. `operation_s`
+    is what the driver does once.
     """
 
     core_rate: float
@@ -122,7 +122,8 @@ def simulate(
 
 
 class _Attempt:
-    """A pack on a core. `units` are those still to read; a failing attempt has only what it gets done."""
+    """A pack on a core. `units` are those still to read; a failing attempt has only those that it
+    finishes."""
 
     def __init__(self, members: list[Unit], number: int, core: int, began: float) -> None:
         self.members, self.number, self.core, self.began = members, number, core, began
@@ -161,8 +162,8 @@ class _Run:
         packs = pack([unit.size for unit in units], max(1, self._fleet.cores * PACKS_PER_CORE))
         waiting = deque(([units[index] for index in members], 1) for members in packs)
         free = deque(range(self._fleet.cores))
-        # What happens next: a pack's fixed part ends, or the disk's next reader is done. A disk whose readers
-        # have changed since has another version.
+        # What happens next: a pack's fixed part ends, or the next reader of a disk is done. If the version of
+        # the disk has changed, its readers have changed, and the event is outdated.
         events: list[tuple[float, int, _Attempt | _Disk, int]] = []
         counter = 0
 
@@ -226,7 +227,7 @@ class _Run:
 
 
 class _Lane:
-    """The readers of a disk with one limit. They progress alike, so one sum says how far all of them are."""
+    """Readers of a disk with the same limit. They progress equally, so one sum says how far all are."""
 
     def __init__(self) -> None:
         self.done = 0.0

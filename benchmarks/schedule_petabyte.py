@@ -1,6 +1,6 @@
 """What the simulator says about an audit of 1 PB on 1,000 disks: bottleneck, cores, cost, what fails first.
 
-All jobs of a stage are alike, so a few of them are simulated and the others take as long as they do.
+All jobs of a stage are alike, so only a few are simulated, and the others are assumed to take as long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOST_CORES, HOST_RATE = 16, 1.25e9 * 0.9  # with a network of 10 Gbit/s
 LUCK = Luck(slow_hosts=0.02, slow_disks=0.01, slow_factor=3.0, failing=0.001)
 CORE_COUNTS = (16, 64, 256, 1024, 4096, 16384)
 SIMULATED_JOBS = 3
-# Twice the cores pay if the run takes at most this part of its time.
+# Doubling the cores pays if the run then takes at most this part of its time.
 PAYS = 0.75
 LARGEST_RESULT = 1 << 30  # Spark's spark.driver.maxResultSize
 DRIVER_MEMORY = 16 << 30
@@ -78,7 +78,7 @@ def estimate(
 
 def _stage(units: list[Unit], units_count: int, fleet: Fleet, costs: Costs, luck: Luck) -> float:
     """The seconds of a stage of `units_count` units, of which these are the first."""
-    # Retries are simulated; that a pack uses up its attempts is counted by itself.
+    # Retries are simulated; packs that use up all attempts are counted in `limits`.
     found = simulate([units], fleet, replace(costs, session_s=0.0, operation_s=0.0), luck)
     jobs_count = math.ceil(units_count / TASKS_IN_A_JOB)
     first, later = found.job_seconds[0], found.job_seconds[1:]
@@ -86,7 +86,8 @@ def _stage(units: list[Unit], units_count: int, fleet: Fleet, costs: Costs, luck
 
 
 def faster(costs: Costs, cores: int, unit: Callable[[int], Unit], crowding: float) -> dict[str, float]:
-    """The part of its time that a run takes if one thing is twice as fast; the smallest is the bottleneck."""
+    """The part of its time that a run takes if one thing is twice as fast. The smallest shows the
+    bottleneck."""
     now = estimate(costs, cores, unit, crowding=crowding).seconds
     without_driver = replace(costs, driver_unit_s=costs.driver_unit_s / 2, job_s=costs.job_s / 2)
     by_core = replace(costs, core_rate=costs.core_rate * 2, unit_s=costs.unit_s / 2)
@@ -113,7 +114,7 @@ def cores_that_pay(estimates: list[Estimate]) -> int:
 
 
 def limits(result_size: float, cores: int) -> list[tuple[float, str]]:
-    """How many times over each limit is enough, the tightest first, with a sentence."""
+    """How many times each limit exceeds what is needed, the tightest first, with a sentence."""
     segments_count = DISKS * DISK_SIZE // SEGMENT_SIZE
     of_job, of_run = result_size * TASKS_IN_A_JOB, result_size * segments_count
     packs_count = segments_count // TASKS_IN_A_JOB * len(pack([1] * TASKS_IN_A_JOB, cores * PACKS_PER_CORE))

@@ -26,7 +26,7 @@ from stratalog.spark.session import session
 ROOT = Path(__file__).parent.parent
 DIRECTORIES = 8  # of a GB each
 PARTITIONS_IN_A_DIRECTORY, MANY_PARTITIONS = 4, 32
-# Packs and tasks of the empty jobs; with four of them, four costs can be told apart.
+# Packs and tasks of the empty jobs; four jobs are enough to determine four costs.
 FEW_PACKS, MORE_PACKS = 4, 40
 FEW_TASKS, MORE_TASKS = 40, 10_000
 
@@ -108,7 +108,7 @@ def measure(
 
 
 def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Each of the measured values by itself."""
+    """The median of each measured value."""
     return {name: median(run[name] for run in runs) for name in runs[0]}
 
 
@@ -133,13 +133,13 @@ def _audit(engine: Engine, paths: Sequence[str]) -> dict[str, float]:
 
 
 def _probe(engine: SparkEngine, tiny: str, many: str) -> dict[str, float]:
-    """The tiny audit twice, where the first also starts the workers; the one of many segments; empty jobs."""
+    """Measure the tiny audit twice (the first also starts the workers), that of many segments, empty jobs."""
     found = {"first_s": _audit(engine, [tiny])["seconds"]}
     for name, path in (("tiny", tiny), ("many", many)):
         again = min((_audit(engine, [path]) for _ in range(3)), key=lambda each: each["seconds"])
         found |= {f"{name}_s": again["seconds"], f"{name}_driver_s": again["driver_s"]}
     if engine.cores > 1:
-        return found  # packs beside each other do not show what one of them costs
+        return found  # packs that run in parallel do not show the cost of one pack
     for packs in (FEW_PACKS, MORE_PACKS):
         for tasks in (FEW_TASKS, MORE_TASKS):
             found[f"empty_{packs}_{tasks}_s"] = min(_empty(engine, packs, tasks) for _ in range(3))
@@ -193,7 +193,7 @@ class TimedEngine:
 
 
 def per_pack_costs(found: Mapping[str, float]) -> dict[str, float]:
-    """What a job, a pack, and a unit that a pack carries cost on one core, from the four empty jobs.
+    """The costs of a job, a pack, and a unit sent with a pack, on one core, from the four empty jobs.
 
     An empty job takes job_s + packs * task_s + packs * tasks * carried_s + tasks * (one unit's own part).
     """

@@ -2,9 +2,9 @@
 
 Both run in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
 partitions, in the page cache. Both write Parquet with snappy to a new folder each time; ours writes by topic
-and day, and syncs before it is done. The rival's consumer is tuned. Its rows go from the consumer through the
-JVM into the encoder. Ours stay in columns: the task that reads them also encodes them, so Parquet's encoding
-is most of the cost.
+and day, and syncs before it is done. The rival's consumer is tuned. The rival's rows go from the consumer
+through the JVM into the encoder. Our rows stay in columns: the task that reads them also encodes them, so
+most of our time is Parquet's encoding.
 """
 
 from __future__ import annotations

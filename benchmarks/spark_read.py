@@ -2,10 +2,10 @@
 
 Both run in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
 partitions, in the page cache, and both verify checksums. Moving rows into the JVM is the limit: it takes four
-fifths of our time, so `read` cannot grow much above 2. A schema with fewer columns makes that cheaper, and a
-large partition is split for both cores by default (`split`). The rival is tuned, except in `read_default`.
-Two figures do not compare times with the rival: `prune` is the bytes of the directory divided by the bytes
-read for one hour of a week, and `flat` is four times the time for 1 GB divided by the time for 4 GB.
+fifths of our time, so `read` cannot be much above 2. With a schema of fewer columns, less is moved. By
+default a large partition is split for both cores (`split`). The rival is tuned, except in `read_default`. Two
+figures do not compare times with the rival: `prune` is the bytes of the directory divided by the bytes read
+for one hour of a week, and `flat` is four times the time for 1 GB divided by the time for 4 GB.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Is a log directory loaded as the article on Kafka's start found, strategy by strategy?
+"""Are the strategies for loading a log directory as much faster as an article on Kafka's start found?
 
-`stratalog bench startup` at its defaults. A figure says how many times faster a strategy is than Kafka 2.1
-with one reader, warm and cold: without scanning a segment twice after a power cut (the article measured
-1.56), and without mapping the indexes of 1,000 segments after a clean stop (2.14). Scanning once instead of
-twice can give at most 2.0.
+It runs `stratalog bench startup` with its defaults. A figure says how many times faster a strategy is than
+that of Kafka 2.1 with one reader, warm and cold. One strategy does not scan a segment twice after a power cut
+(the article measured 1.56); another does not map the indexes of 1,000 segments after a clean stop (2.14).
+Scanning once instead of twice can give at most 2.0.
 """
 
 from __future__ import annotations

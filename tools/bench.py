@@ -72,7 +72,7 @@ def benchmarks(tree: Path) -> list[str]:
 def write(page: Path, names: Sequence[str], *, smoke: bool) -> int:
     """Run these benchmarks and write the page after each; returns 1 if one failed or is below its floor.
 
-    What was measured before stays on the page: of the other benchmarks, and of one that fails.
+    Earlier figures stay on the page: those of other benchmarks, and those of a benchmark that fails.
     """
     where, failed = machine(), []
     for name in names:

@@ -51,7 +51,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRun:
-    """What one benchmark printed, and when, of which commit and where it was measured."""
+    """What one benchmark printed, and when, where and on which commit it was measured."""
 
     about: str
     figures: tuple[Figure, ...]
@@ -157,7 +157,7 @@ def machine() -> str:
 
 
 def commit(root: Path) -> str:
-    """The commit of a tree, and whether what is measured was changed since."""
+    """The commit of a tree, and whether the measured sources were changed since."""
     measured = ("src", "benchmarks", "tools", "pyproject.toml", "constraints.txt")
     name = _output_of("git", "-C", str(root), "rev-parse", "--short=10", "HEAD").strip()
     changes = _output_of("git", "-C", str(root), "status", "--porcelain", "--", *measured)

@@ -6,9 +6,9 @@ writes `src/stratalog/records/internal/kafka_<release>.json` (or TABLE): one sch
 difference between two releases can be read as a diff. Kafka's jars carry the schemas as JSON with `//`
 comments; names, types, versions, tags and defaults are copied, the prose is not.
 
-A field in the table has `name` and `type`, and where they differ from the default also `versions` (default:
-all of the message's), `nullable`, `tagged`, `tag`, `default`, and `fields` of a struct. Structs that a
-message shares between fields are written out at each place, so the table cannot be recursive.
+A field in the table has `name` and `type`. It also has `versions` (default: all versions of the message),
+`nullable`, `tagged`, `tag`, `default`, and the `fields` of a struct, if these differ from the default.
+Structs that a message shares between fields are written out at each place, so the table cannot be recursive.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ broker         what the command line and a server.properties say about a broker
 cat            `stratalog cat`
 compact        `stratalog compact`
 completion     `stratalog completion`, and what is completed
-demo           `stratalog demo`: a broker's directory, a power cut, and the way back
+demo           `stratalog demo`: a broker's directory, a power cut, and the recovery
 demo_damage    the power cut, and the damage that `demo` plants
 demo_groups    the transactions and the consumer groups of `demo`
 demo_logs      the logs that `demo` builds, the same bytes for the same seed
@@ -23,7 +23,7 @@ export         `stratalog export`
 format         `stratalog format`
 groups         `stratalog groups`
 index          `stratalog index`
-interrupts     raises a Ctrl-C again that Python has dropped
+interrupts     raises Ctrl-C again if Python has dropped it
 lazy           a group that imports a command when it is used
 ls             `stratalog ls`
 main           the group of commands; the only place that catches StratalogError

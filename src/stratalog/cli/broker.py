@@ -26,7 +26,7 @@ class BrokerFiles:
     def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
         """UsageError if neither the arguments nor the file name a directory.
 
-        Kafka's default, /tmp/kafka-logs, is not used: nobody who runs a command wants it.
+        Kafka's default, /tmp/kafka-logs, is not used: it is hardly ever what the user wants.
         """
         if config is None:
             if not directories:
@@ -70,7 +70,7 @@ class BrokerFiles:
         return self.log_dirs[0] if is_own else None
 
     def in_order(self) -> tuple[str, ...]:
-        """The directories in the order of log.dirs: the first has the metadata, if nothing else is said."""
+        """The directories in the order of log.dirs: by default, the first has the metadata."""
         order = [os.path.realpath(directory) for directory in self.log_dirs]
         names = {os.path.realpath(directory): directory for directory in self.directories}
         known = [names[path] for path in order if path in names]

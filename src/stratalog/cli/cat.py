@@ -195,7 +195,7 @@ def _write(output: Output, printout: Printout) -> ExitCode:
     with closing(printout.pieces()) as pieces:
         for piece in pieces:
             while piece:
-                piece = piece[stdout.write(piece) :]  # an unbuffered stdout takes only a part
+                piece = piece[stdout.write(piece) :]  # an unbuffered stdout may accept only a part
             stdout.flush()
     return _tell(output, printout.omissions)
 

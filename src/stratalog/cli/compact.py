@@ -52,7 +52,7 @@ def compact(
         unclean=unclean_choice(recovers),
         clock=request.clock,
     )
-    # A dry run counts here what would be written, and asks the workers whether they could write it.
+    # A dry run counts in this process what would be written, and checks whether the workers could write it.
     with started_engine(output, "compact", master) as engine, output.progress() as on_progress:
         report = maintenance.run(Compaction(manager, rehearses=dry_run, engine=engine), on_progress)
     return output.report(report)

@@ -13,7 +13,7 @@ from stratalog.errors import InvalidNameError
 from stratalog.files.names import parse_partition_directory
 
 PROGRAM = "stratalog"
-VARIABLE = "_STRATALOG_COMPLETE"  # click's name for it; the script sets it when it asks for completions
+VARIABLE = "_STRATALOG_COMPLETE"  # click's name for the variable; the script sets it to get completions
 SHELLS = ("bash", "zsh", "fish")
 
 

@@ -1,4 +1,4 @@
-"""`stratalog demo`: a broker's directory, a power cut, and the way back, command by command."""
+"""`stratalog demo`: a broker's directory, a power cut, and the recovery, command by command."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def cut_the_power(directory: Path) -> None:
 
 
 def flip_a_bit(path: str) -> Planted:
-    """A bit that the disk returned wrong, inside the records of a batch in the middle of the file."""
+    """Flip one bit inside the records of a batch in the middle of the file, as a failing disk may do."""
     position, size = _middle_batch(path)
     with Path(path).open("r+b") as file:
         file.seek(position + size - 1)
@@ -66,21 +66,21 @@ def flip_a_bit(path: str) -> Planted:
 
 
 def tear_the_tail(path: str) -> Planted:
-    """A broker killed in the middle of a write: only part of the last batch is there."""
+    """Cut off a part of the last batch, as if the broker was killed in the middle of a write."""
     position, size = _batches(path)[-1]
     os.truncate(path, position + size // 2)
     return Planted(path=path, position=position, what="last batch torn")
 
 
 def append_zeros(path: str) -> Planted:
-    """A power cut: the file system had extended the file, but the data never arrived."""
+    """Append zeros, as after a power cut: the file system extended the file, but the data never arrived."""
     position = Path(path).stat().st_size
     os.truncate(path, position + ZEROS_SIZE)
     return Planted(path=path, position=position, what="zeros appended")
 
 
 def cut_the_middle(path: str) -> Planted:
-    """A copy that lost a piece: all batches after it are at too low a position."""
+    """Cut out a piece, as in a bad copy: all batches after it are at too low a position."""
     position, _size = _middle_batch(path)
     with Path(path).open("r+b") as file:
         file.seek(position + CUT_SIZE * 2)
@@ -92,7 +92,7 @@ def cut_the_middle(path: str) -> Planted:
 
 
 def overwrite(path: str) -> Planted:
-    """Foreign bytes where a batch should start."""
+    """Write foreign bytes where a batch should start."""
     position, _size = _middle_batch(path)
     with Path(path).open("r+b") as file:
         file.seek(position)

@@ -12,7 +12,7 @@ from stratalog.cli.output import ExitCode, Output, json_option
 from stratalog.limits import INT32_MAX
 
 DEFAULT_MAX_MESSAGE_SIZE = 5 * 1024 * 1024
-SAME_AS_KAFKA = 1  # its tool exits with 1 for every error, wrong usage included
+SAME_AS_KAFKA = 1  # Kafka's tool exits with 1 for every error, also for wrong usage
 
 
 class _WrongUsage(click.UsageError):
@@ -22,7 +22,7 @@ class _WrongUsage(click.UsageError):
 
 
 class _DumpCommand(click.Command):
-    """A command with such usage errors, so that scripts can move from one tool to the other."""
+    """A command whose usage errors have that exit status, so that scripts can switch between the tools."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -98,7 +98,7 @@ def dump(
     The lines, the flags and the exit status are those of Kafka 4.3.1's dump tool: 1 if something cannot be
     read, else 0, even with complaints. A DIR means all files in it and below it.
     """
-    del max_message_size  # Kafka's tool needs it where only headers are read here
+    del max_message_size  # Kafka's tool needs it; here only headers are read
     if not paths and not files:
         raise _WrongUsage("Name files or directories to dump, or --files A,B,...")
     chosen = {

@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def _says_version() -> bool:
-    """Print the version; False if that fails, which `cli/main.py` then explains."""
+    """Print the version; False if that fails, and `cli/main.py` must report the error."""
     if sys.stdout is None or sys.stderr is None:
         return False
     try:

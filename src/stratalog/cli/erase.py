@@ -132,7 +132,7 @@ def _parse_key(key: bytes, key_format: str) -> bytes:
     try:
         return base64.b64decode(key, validate=True) if key_format == "base64" else binascii.unhexlify(key)
     except (binascii.Error, ValueError):
-        # The message does not repeat the key: it may be the very thing that nobody should read again.
+        # The message does not repeat the key: it may be the very data that is to be erased.
         raise click.BadParameter(f"a key of {len(key)} characters is not {key_format}.") from None
 
 

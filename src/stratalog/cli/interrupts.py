@@ -1,8 +1,8 @@
-"""A Ctrl-C that Python drops is raised again.
+"""Raises a Ctrl-C again that Python has dropped.
 
-KeyboardInterrupt is raised wherever the interpreter is. If that is in the callback of a weak reference or in
-`__del__`, Python prints "Exception ignored in" and continues, as if Ctrl-C had never been pressed: a command
-that waits for records, such as `cat --follow`, would run on.
+Python raises KeyboardInterrupt wherever the program is at that moment. If that is in the callback of a weak
+reference or in `__del__`, Python prints "Exception ignored in" and continues, as if Ctrl-C had not been
+pressed. A command that waits for records, such as `cat --follow`, would then continue.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def _interrupt(hook: CodeType) -> None:
     """Interrupt the main thread when it has left the hook, in which the interrupt would be dropped again."""
     main = threading.main_thread().ident or 0
     time.sleep(_LATER_S)
-    while _is_inside(main, hook):  # a busy machine may not have let it go on
+    while _is_inside(main, hook):  # on a busy machine, it may still be there
         time.sleep(_LATER_S)
-    # To the main thread itself, so that its waiting call returns.
+    # Sent to the main thread itself, so that a call in which it waits returns.
     signal.pthread_kill(main, signal.SIGINT)
 
 

@@ -10,8 +10,8 @@ import click
 
 
 class LazyCommands(click.Group):
-    """`modules` says in which module the command of each name is; its attribute there is `name_command`, or
-    the name.
+    """`modules` has, by name, the module of each command. The command is its attribute `<name>_command`, or
+    `<name>`.
 
     Listing the names imports nothing. `commands`, as every group has it, imports all of them.
     """

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """The exit status of a command."""
     output = Output()
-    if sys.stdout is None:  # closed with >&-; the next file that is opened would take its place
+    if sys.stdout is None:  # closed with >&-; the next file that is opened would get its descriptor
         output.error(UsageError("standard output is closed: redirect it to a file, or to /dev/null."))
         return ExitCode.FAILED
     try:
@@ -111,8 +111,8 @@ def _run(output: Output, arguments: Sequence[str]) -> int:
         click.echo("stratalog: stopped", err=True)
         return INTERRUPTED
     except SystemExit as ended:
-        # Only click raises this: with 1 when the reader of a pipe has gone (`| head`), with 0 after it has
-        # answered a shell that completes a line.
+        # Only click raises this: with 1 if the reader of a pipe has gone (`| head`), with 0 after it has
+        # printed completions for a shell.
         return PIPE_CLOSED if ended.code else ExitCode.FINE
     return int(status or 0)
 
@@ -123,7 +123,7 @@ def _unwritable(error: OSError) -> DiskError:
 
 
 def _give_up_unwritten() -> None:
-    """Replace a stream that cannot be written: Python would try again at its exit, and end with 120."""
+    """Replace a stream that cannot be written: Python would try again at its exit, and exit with 120."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:

@@ -79,7 +79,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """A line of text; one that begins with a dot or a quote would be taken for a command."""
+    """A line of text, escaped if it begins with a dot or a quote: troff would read it as a command."""
     escaped = _escaped(text)
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
 

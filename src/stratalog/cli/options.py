@@ -113,7 +113,7 @@ def change_options(command: Command) -> Command:
 
 
 def check_directories(directories: tuple[str, ...]) -> None:
-    """UsageError if a typed path is not a directory; older versions took a topic's name there.
+    """UsageError if a typed path is not a directory; in older versions it could be the name of a topic.
 
     A missing log directory of --config is not a usage error: its disk may not be mounted.
     """

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-# The width of a table that does not go to a terminal, unless COLUMNS says one: a pipe has no width.
+# The width of a table that is not printed to a terminal, unless COLUMNS is set: a pipe has no width.
 WIDTH_OF_A_PIPE = 160
 _ANY_WIDTH = 10_000
 _MARKS = ">!="
 _BAR_WIDTH = 12
-_BETWEEN_LINES_S = 30.0  # if progress is printed as lines
+_BETWEEN_LINES_S = 30.0  # between two lines of progress, without a terminal
 
 
 class ExitCode(IntEnum):
@@ -251,7 +251,7 @@ def _bar(share: str) -> str:
 def fitting(table: Table, width: int) -> Table:
     """The table with as many columns as fit side by side; its title names those that are left out.
 
-    The table as it is, if its last columns do not fit either.
+    If it is still too wide without all droppable columns, the table is returned unchanged.
     """
     left = table
     dropped: list[str] = []
@@ -272,7 +272,7 @@ def fitting(table: Table, width: int) -> Table:
 
 
 def _width(table: Table) -> int:
-    """The width of the table if the names of its columns are broken between words, and nothing else is."""
+    """The width of the table if only the names of its columns are broken between words."""
     return _with_frame(_widths(table, 0))
 
 

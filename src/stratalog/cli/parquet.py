@@ -33,7 +33,8 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
-    """Refuse files that could not be written after hours of reading, or that are inside what is read.
+    """Refuse files that could not be written (which would show only after hours), or that are in a log
+    directory.
 
     A command that only reads must change nothing in a log directory, but such a file could overwrite a log.
     """

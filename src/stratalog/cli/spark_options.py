@@ -1,4 +1,4 @@
-"""What the commands on Spark share: their options, and a session whose errors become sentences."""
+"""What the commands on Spark have in common: their options, and a session whose errors become sentences."""
 
 from __future__ import annotations
 

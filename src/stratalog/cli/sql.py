@@ -192,7 +192,7 @@ def _print_csv(found: pa.Table) -> None:
 
 
 def _csv_text(cell: object) -> str:
-    """A value of RFC 4180: null is nothing, and empty text has quotes, so that both can be told apart."""
+    """A value of RFC 4180: null is an empty field, and empty text is two quotes, so that the two differ."""
     if cell is None:
         return ""
     text = cell_text(cell)
@@ -218,7 +218,7 @@ def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:  # Any: a column can be
 
 
 def _shown(text: str) -> str:
-    """Text for a terminal, in which no control character of a record moves the cursor or sets a colour."""
+    """Text for a terminal, without control characters that would move the cursor or set a colour."""
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
         for each in text

@@ -1,11 +1,11 @@
 """Kafka log directories on Spark. Importing this package imports no pyspark.
 
-archive       Spark's classes, parsed once and kept
+archive       an archive of Spark's parsed classes, so that Spark starts faster
 compaction    the parts of a compaction, with Spark's aggregation by key
 engine        `SparkEngine`: tasks on executors
 export        exports on Spark
 frames        `stratalog.spark.read`
-java          a Java for an embedded Spark
+java          finds a Java for an embedded Spark
 latest        `stratalog.spark.latest`
 listening     receives on the driver what workers leave out
 on_hosts      runs a function once on each host
@@ -16,7 +16,7 @@ sink          DataFrames into segments
 source        the data source
 stream        the data source as a stream
 tables        internal topics as DataFrames
-telling       tells the driver what a worker leaves out
+telling       reports to the driver what a worker leaves out
 views         a view for each topic, for `stratalog sql`
 workers       prepares a worker: checks our version, finds a folder for compiled kernels, ends it quietly
 

@@ -1,8 +1,9 @@
 """An archive of Spark's parsed classes, with which an embedded session starts in about half the time.
 
-The JVM can write the classes it has loaded to an archive when it exits (AppCDS) and map that at its next
-start. The archive takes some 160 MB in the user's cache folder and fits one Java and one set of jars. Its
-name contains both, and a JVM ignores an archive that does not fit. `stratalog warm --spark` writes it.
+When a JVM exits, it can write the classes that it has loaded to an archive (AppCDS), and map the archive at
+its next start. The archive takes some 160 MB in the user's cache folder. It is for one Java and one set of
+jars: its name depends on both, and a JVM ignores an archive that does not fit. `stratalog warm --spark`
+writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from stratalog.errors import DiskError, StratalogError
 from stratalog.spark.java import REAL_JAVA_VARIABLE, cache_folder, java_variables
 
 TIMEOUT_SECONDS = 600
-# Without these a JVM prints to stdout that an archive does not fit, or what it left out of a new one.
+# Without these options, a JVM prints to stdout that an archive does not fit, or what it left out of a new
+# archive.
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 # Runs a typical job, then lets the JVM exit by itself and waits for it: the JVM writes the archive while it

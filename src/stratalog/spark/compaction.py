@@ -3,7 +3,7 @@
 Executors read the keys of each segment once; the rows, a hash of 16 bytes and an offset for each record, stay
 on the executors' disks. Spark's own aggregation by key finds the newest version of each key, so there is no
 bound on the number of keys. The offsets of replaced records then go to the task that rewrites their group,
-one task for each group. A lost executor's rows are read again: the same files give the same rows.
+one task for each group. If an executor is lost, its rows are read again: the same files give the same rows.
 """
 
 from __future__ import annotations
@@ -107,15 +107,15 @@ class SparkParts:
 def key_parts(rows_count: int, cores: int) -> int:
     """In how many parts the rows of all keys are aggregated.
 
-    As many as keep all cores busy, unless the parts become so small that they cost more to start than to
-    run; and so many that no part is larger than a core sorts in memory.
+    As many as keep all cores busy, unless such small parts cost more to start than to run; and at least so
+    many that a core can sort each part in memory.
     """
     busy = min(cores * PACKS_PER_CORE, math.ceil(rows_count / FEWEST_ROWS))
     return max(1, busy, math.ceil(rows_count / MOST_ROWS))
 
 
 def _key_reader(plan: CleaningPlan, packs: Sequence[Sequence[int]]) -> ToBatches:
-    """The function of a worker: from numbers of packs of segments to the rows of their records.
+    """The function of a worker: takes numbers of packs of segments, and yields the rows of their records.
 
     The last row of each segment has a note: host, number of the segment, its rows, its transactions or error.
     """
@@ -174,7 +174,7 @@ def _rows_of(disk: DiskReader, plan: CleaningPlan, number: int) -> Iterator[pa.R
 
 
 def _rewriter(plan: CleaningPlan, before: Sequence[OpenData]) -> ToBatches:
-    """The function of a worker: from the replaced offsets of one group to its pickled outcome."""
+    """The function of a worker: takes the replaced offsets of one group, and yields its pickled outcome."""
     planned_by = __version__
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

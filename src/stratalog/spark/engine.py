@@ -1,8 +1,8 @@
 """`SparkEngine` runs a job's tasks on Spark's executors.
 
-The mapped function carries the tasks, and a range of numbers, one in each partition, says which pack of tasks
-a Spark task runs. That gives exactly as many Spark tasks as packs, without a shuffle. It needs only
-`mapInArrow`, which Spark Connect has too, unlike RDDs.
+The function that is mapped contains all tasks, in packs. Spark only distributes numbers, one in each of its
+partitions: each Spark task runs the pack with its number. So there are exactly as many Spark tasks as packs,
+without a shuffle. It needs only `mapInArrow`, which Spark Connect has too, unlike RDDs.
 
 A Spark task costs 11 to 25 ms before it does anything, so there are a few Spark tasks for each core, and each
 runs several of our tasks. Outcomes arrive when a whole Spark job is done, so many thousand tasks become
@@ -62,10 +62,10 @@ class SparkEngine:
         on_progress: OnProgress | None = None,
         is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
-        """As `Engine.run`. `is_wanted` is asked for all tasks of a Spark job before the job starts.
+        """As `Engine.run`. `is_wanted` is called for all tasks of a Spark job before the job starts.
 
-        The executors' devices are unknown here: paths are those of folders in log directories, and a log
-        directory is taken for a disk. A job has tasks from all of them in turns.
+        The devices of executors are unknown here, so each log directory is treated as a disk (`paths` are
+        those of folders in log directories). A job has tasks from all of them in turns.
         """
         size_of = task_sizes(len(tasks), sizes)
         order = in_turns([parent_path(path) for path in paths]) if paths else list(range(len(tasks)))
@@ -104,7 +104,8 @@ class SparkEngine:
         *,
         on_read: Callable[[int], object] = lambda _: None,
     ) -> CleanResult:
-        """Compact a log once on the executors, which write next to it; this process replaces the segments.
+        """Compact a log once on the executors, which write into its directory; this process replaces the
+        segments.
 
         An error of Spark becomes one of our errors: this log fails, but the logs after it do not.
         """
@@ -127,7 +128,7 @@ class SparkEngine:
         size_of_job = sum(size_of[of_job.start : of_job.stop])
 
         def report(packs_done: int) -> None:
-            # Spark counts finished tasks but does not name them: packs are of about equal size.
+            # Spark counts finished tasks but does not say which: packs are of about equal size.
             on_progress(
                 Progress(
                     tasks_done=of_job.start + len(of_job) * packs_done // packs_count,
@@ -149,7 +150,7 @@ class SparkEngine:
 def _runner(
     function: TaskFunction[Task, Result], work: list[list[tuple[int, Task]]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that a worker runs: from numbers of packs to one pickled outcome for each pack."""
+    """The function that a worker runs: takes numbers of packs, and yields a pickled outcome for each."""
     planned_by = __version__
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,9 +2,10 @@
 
     export(spark, "/var/lib/kafka", "/data/orders", topics="orders", value="json")
 
-Each record is exported once, to folders by topic and day. Another run finishes a stopped one and exports new
-records (`jobs/export.py`). Parquet is written where the records are read: no row enters the JVM. Spark writes
-another format to the folder of the run, and the files are moved from there when all are complete.
+Each record is exported once, to folders by topic and day. A second run finishes one that was stopped, and
+exports new records (`jobs/export.py`). Parquet is written where the records are read: no row enters the JVM.
+Spark writes another format to the folder of the run, and the files are moved from there when all are
+complete.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def export(
 ) -> ExportReport:
     """Export the records that a read with these options returns, unless the folder already has them.
 
-    `key` and `value` say what their bytes are. `key_schema` and `value_schema` say where the schemas are,
-    `key_reader` and `value_reader` to which schema all keys or values are converted (docs/schemas.md).
+    `key` and `value` say how their bytes are encoded. `key_schema` and `value_schema` say where the schemas
+    are, `key_reader` and `value_reader` to which schema all keys or values are converted (docs/schemas.md).
     `codec` is for Parquet; other formats take Spark's `writer_options`. Any other keyword is an option of the
     source. If onCorruption is skip, the report and a warning say what was left out of a damaged log.
     """
@@ -121,7 +122,7 @@ def prepare_export(
 ) -> tuple[ReadOptions, RowSettings]:
     """What an export with these arguments reads, and its rows; raises an error if an argument is wrong.
 
-    How keys and values are decoded is among the options of the source. The call needs no Spark, so a command
+    The options of the source include how keys and values are decoded. The call needs no Spark, so a command
     can make it before it starts Spark.
     """
     from stratalog.files.storage import reader_for
@@ -235,7 +236,7 @@ def _writable(frame: DataFrame, format_name: str) -> DataFrame:
     def column(name: str) -> Column:
         kind = frame.schema[name].dataType
         if not isinstance(kind, BinaryType | ArrayType | MapType | StructType):
-            return F.col(name)  # null only if it is text, and text has a second column beside it
+            return F.col(name)  # only text can be null here, and there is a second column then
         text = F.base64(name) if isinstance(kind, BinaryType) else F.to_json(name)
         return (F.coalesce(text, F.lit("")) if is_single else text).alias(name)
 

@@ -1,4 +1,4 @@
-"""`stratalog.spark.read`: a read that prunes columns and times, in one call."""
+"""`stratalog.spark.read`: a read in one call that leaves out unneeded columns and times."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def read(
     given = option_texts(path, topics=topics, since=since, until=until, **options)
     parsed = ReadOptions.parse(given)  # so that an error is raised here, with its own type
     # The columns of a table are fixed. The schemas that decode keys and values are on the machine with the
-    # log directories, which with Connect is the server. So for a table, and for decoded values with
-    # Connect, Spark asks the source for its columns.
+    # log directories, and with Spark Connect that is the server. So for a table, and for decoded values with
+    # Connect, Spark gets the columns from the source.
     if parsed.table is not None or (parsed.is_decoded and context_of(spark) is None):
         with naming_the_python(spark):
             frame = reader_of(spark, given, parsed, on_omission).load()

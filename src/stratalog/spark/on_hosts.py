@@ -1,11 +1,11 @@
 """Runs a function once on each host of a cluster, as a barrier stage: one task for each core, all at once.
 
-Spark places tasks where it likes, one after the other. In a barrier stage with a task for each core, every
-executor has one at the same time. The tasks tell each other their hosts, so the first one of each host does
-the work, and the others end at once.
+Normally Spark chooses where and when each task runs. In a barrier stage with a task for each core, all tasks
+run at the same time, on all executors. The tasks exchange the names of their hosts. The first task of each
+host does the work, and the others end at once.
 
-A Python worker does not know Spark's name of its host, and the addresses in a barrier stage are those of
-connections. But every executor is started with `--hostname`, on any cluster manager, and an expression of SQL
+A Python worker does not know Spark's name for its host, and the addresses in a barrier stage are those of
+connections. But on any cluster manager, every executor is started with `--hostname`, and an SQL expression
 can read the command line of its process.
 """
 

@@ -50,6 +50,6 @@ def in_words(text: str, *, is_usage: bool) -> StratalogError:
         kind, message = ours[-1][1], ours[-1][2].strip()
         is_ours_usage = issubclass(getattr(errors, kind, StratalogError), UsageError)
         return UsageError(message) if is_ours_usage else StratalogError(message)
-    # A parse error shows where in the query it is; the plan of an analysis error helps nobody.
+    # A parse error shows its place in the query, which is kept; the plan in an analysis error is left out.
     said = re.split(r"\nJVM stacktrace|;\n'|\n\s+at ", text)[0].strip()
     return UsageError(said) if is_usage else StratalogError(said)

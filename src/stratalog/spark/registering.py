@@ -1,9 +1,9 @@
 """Makes `format("stratalog")` known to a session, wherever the package is.
 
 Spark looks for sources with the Python that its workers use: `PYSPARK_PYTHON`, or the first `python3` on
-PATH, which in a virtual environment that is not activated is another Python. That search also does not see
-what `--py-files` and `addPyFile` ship. A source that is registered by its class has neither problem. Unlike a
-source that Spark has found by its name, it can also use Spark's accumulators.
+PATH, which in a virtual environment that is not activated is another Python. That search also does not find
+files that `--py-files` and `addPyFile` distribute. A source that is registered by its class has neither
+problem. Unlike a source that Spark has found by its name, it can also use Spark's accumulators.
 """
 
 from __future__ import annotations

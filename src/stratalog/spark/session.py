@@ -35,8 +35,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     # Any other zone changes the Arrow type of timestamps on the way through Python.
     "spark.sql.session.timeZone": "UTC",
-    # Spark measures a batch after every row to keep this limit, which is quadratic for a column of NULL
-    # arrays, as Kafka's headers mostly are. Batches are bounded by their rows instead.
+    # To keep this limit, Spark measures a batch after every row. For a column of NULL arrays, such as Kafka's
+    # headers usually are, the time is quadratic. Batches are bounded by their rows instead.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(INT32_MAX),
     # An empty task takes 11 to 21 ms with this and 25 to 29 ms without: with TCP both sides mostly wait.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -52,8 +52,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """A session for the length of a `with` block; `settings` override SETTINGS.
 
-    An existing session is used, with those of the settings that can still be changed, and is left running: it
-    belongs to the code that started it.
+    If there is a session already, it is used, with those settings that can still be changed. It is left
+    running, because it belongs to the code that started it.
 
     Raises MissingDependencyError, with what to install, if pyspark, pandas or Java is missing.
     """

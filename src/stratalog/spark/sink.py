@@ -3,8 +3,8 @@
     df.write.format("stratalog").mode("append").option("topic", "orders").save("/var/lib/kafka")
 
 This module is thin: `jobs/writing` stages and commits a write. Spark builds a writer in one process, writes
-with copies of it in the workers and commits with another copy. So the writer carries what they share, and the
-tasks' messages carry their results.
+with copies of it in the workers and commits with another copy. So everything that these copies share is in
+the writer, and the results of tasks are in their messages.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Write:
         try:
             committer.discard()
         except StratalogError as error:
-            # The rows are in their logs: a caller who gets an error now would write them a second time.
+            # The rows are already in their logs: after an error, the caller would write them a second time.
             logger.warning(
                 "the write is committed, but some of its staged files could not be deleted: %s", error
             )
@@ -131,7 +131,7 @@ class _Write:
         from stratalog.files.disk import Disk
         from stratalog.jobs.writing.commit import Committer
 
-        # The writer that commits a stream's batch is not the one that the tasks had.
+        # In a stream, the writer that commits a batch is another object than the one that the tasks had.
         write = messages[0].write if messages else self._write
         disk = Disk(require_owner=True)
         return Committer(disk, self._target, write, stream=self._prefix, clock=system_clock)
@@ -156,7 +156,7 @@ class StratalogWriter(_Write, DataSourceArrowWriter):
 
 
 class StratalogStreamWriter(_Write, DataSourceStreamArrowWriter):
-    """Writes each batch of a stream once, however often Spark tries: the journal names the last batch."""
+    """Writes each batch of a stream once, however often Spark tries: the journal has the last batch."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         # Spark makes several of these for a batch. Files that a late task leaves are deleted by the next

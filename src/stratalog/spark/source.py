@@ -3,7 +3,7 @@
     spark.read.format("stratalog").option("subscribe", "orders").load("/var/lib/kafka")
 
 This module is thin: `jobs/reading` plans and does a read. Spark imports this module in every process that
-plans, so heavy modules are imported only where they are used.
+plans, so heavy modules are imported only in functions that use them.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def read_partition(
     else:
         from stratalog.jobs.decoding.columns import DecodedColumns
 
-        # Without a listener, the columns beside a key or value say enough: a line for each would be too many.
+        # Without a listener nothing is reported here: the columns beside a key or value have the reasons.
         on_omission = None if tell_to is None else tell
         decoded = DecodedColumns(names=columns, decodings=decodings, on_omission=on_omission)
         batches = decoded.batches(read_table_task(task, decoded.to_read, on_omission=tell))

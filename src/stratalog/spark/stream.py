@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Takes and returns offsets as JSON; its follower reads the directories."""
+    """Accepts and returns offsets as JSON; its follower reads the directories."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = ReadOptions.parse(options, streaming=True)
@@ -53,7 +53,7 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._following().end_here()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Spark's Python API has no limit with a minimum or a delay: the minimum is one of our options.
+        # Spark's Python API has no limit with a minimum, so the minimum is one of our options.
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:

@@ -3,9 +3,9 @@
     spark.read.format("stratalog").option("decode", "consumer_offsets").load("/var/lib/kafka")
     commits(spark, "/var/lib/kafka").where("group = 'billing'").show()
 
-The first gives a row for each record. The functions give a row for each thing that exists: the newest record
-of each key counts, and a record without a value deletes its key. A coordinator that loads the topic sees the
-same.
+The first line returns a row for each record. The functions return a row for each group, commit and so on that
+exists: only the newest record of each key is used, and a record without a value deletes its key. A
+coordinator that loads the topic sees the same.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def partitions(spark: SparkSession, path: Paths) -> DataFrame:
 
 
 def lag(spark: SparkSession, path: Paths) -> DataFrame:
-    """The offsets of a partition that a group has yet to consume, for each partition it has committed."""
+    """How many offsets each group has yet to consume, in each partition for which it has committed."""
     return _table(spark, path, "lag")
 
 

@@ -1,8 +1,8 @@
-"""Tells the driver what a worker leaves out of a read, which Spark has no channel for.
+"""Reports to the driver what a worker leaves out of a read. Spark itself has no channel for that.
 
 There are two ways, and both lead to the `listening.Listener` of the read. A message through a socket on the
 driver's machine arrives at once, even if the query then stops early, as with a LIMIT. An accumulator of
-Spark's arrives from any machine, but only with a task that was read to its end. A worker that is not on the
+Spark's arrives from any machine, but only with a task that has ended normally. A worker that is not on the
 driver's machine also writes to its stderr. docs/decisions/0028-telling-the-driver.md has the reasons.
 """
 
@@ -22,7 +22,7 @@ from stratalog.jobs.reading.omissions import Omission, OnOmission
 ADDRESS_OPTION = "tellOmissionsTo"
 SOCKET_NAME = "stratalog.sock"
 HEARD = b"\n"  # the answer to each line
-_PATIENCE_S = 10.0  # with a driver that is busy
+_PATIENCE_S = 10.0  # how long to wait for a busy driver
 
 
 class ToldOmissions(AccumulatorParam[frozenset[Omission]]):
@@ -50,7 +50,7 @@ def teller(address: str | None) -> OnOmission:
 
 
 def tell_stderr(omission: Omission) -> None:
-    """For a read that nobody listens to: on a cluster this is in the executor's log."""
+    """For a read without a listener: on a cluster, stderr is in the executor's log."""
     print(f"stratalog: records were left out: {omission}", file=sys.stderr, flush=True)
 
 

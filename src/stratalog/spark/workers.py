@@ -1,7 +1,8 @@
 """What a Python worker of Spark needs: the driver's version of Stratalog, a cache for compiled kernels.
 
-It also ends quietly. A query with a LIMIT may be done before its tasks are; Spark then closes the connection
-to their workers, and the daemon of PySpark 4.3 prints a traceback for each into the user's output.
+It also makes a worker end quietly. A query with a LIMIT may be done before its tasks are; Spark then closes
+the connection to their workers, and the daemon of PySpark 4.3 prints a traceback for each into the user's
+output.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ def require_version(planned_by: str) -> None:
 
 
 def prepare_worker() -> None:
-    """Prepare a process of Spark's; call it before Numba is imported."""
+    """Prepare a worker process of Spark; call this before Numba is imported."""
     _end_quietly()
     _set_kernel_cache()
 
 
 def _end_quietly() -> None:
-    """Let the daemon that forked this process print nothing if Spark closes the connection."""
+    """Keep the daemon that forked this process from printing if Spark closes the connection."""
     daemon = sys.modules["__main__"]
     if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
         daemon.traceback = LastWords()  # type: ignore[attr-defined]

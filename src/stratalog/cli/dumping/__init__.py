@@ -1,8 +1,8 @@
 """What `stratalog dump` prints of each kind of file, line for line as Kafka's dump tool, or as JSON.
 
 chunks        the batches of a .log or .checkpoint file, read ahead
-complaints    what is wrong with the files, printed after the last of them as Kafka's tool does
-contents      control records and decoded records, where the kernels' text is not enough
+complaints    what is wrong with the files, printed after the last file as Kafka's tool does
+contents      the text of control records and decoded records, which the kernels do not write
 files         dumps file after file, each by its kind
 indexes       .index, .timeindex and .txnindex, compared with the log
 json_batches  batches and records as JSON

@@ -78,7 +78,7 @@ class DumpedBatches:
         left_size = self._end - position
         if stop is WalkStop.END or left_size == 0:
             return End(position=position, left_size=0)
-        # A length that reaches past the end is a torn batch to Kafka, whatever the magic after it.
+        # To Kafka, a length that reaches past the end means a torn batch, whatever the magic after it.
         length = int.from_bytes(rest[8:LOG_OVERHEAD].tobytes(), "big", signed=True)
         is_torn = stop is WalkStop.TORN_TAIL or (length >= SMALLEST_V0 and length > left_size - LOG_OVERHEAD)
         reason = explain_stop(rest, 0, left_size, WalkStop.TORN_TAIL if is_torn else stop)
@@ -104,7 +104,7 @@ class DumpedBatches:
                 yield buffers[number % len(buffers)], _ROOM_IN_FRONT, size
 
     def _borders(self, number: int) -> tuple[int, int]:
-        """The start and end of a piece: on page borders, so that all but the first are copied in pages."""
+        """The start and end of a piece: all pieces except the first start on a page border."""
         first = self._start - self._start % mmap.PAGESIZE
         start = max(self._start, first + number * CHUNK_SIZE)
         return start, min(first + (number + 1) * CHUNK_SIZE, self._end)

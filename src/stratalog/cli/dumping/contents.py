@@ -1,4 +1,4 @@
-"""The text after a record's metadata for control records and decoders.
+"""The text after the metadata of a record, if it is a control record or a decoder is used.
 
 Kafka: DumpLogSegments.printControlRecord, printRecordContents, and its message parsers
 """

@@ -1,6 +1,6 @@
 """`.index`, `.timeindex` and `.txnindex` files: their entries, compared with the log.
 
-Entries end where the zeros of a preallocated file begin; Kafka's tool takes the first zeros for an entry.
+Entries end where the zeros of a preallocated file begin; Kafka's tool prints the first zeros as an entry.
 Nothing is written here: Kafka's tool creates a missing .index, and truncates one with an incomplete last
 entry.
 
@@ -95,7 +95,7 @@ def _compare(
 def dump_txn_index(disk: DiskReader, path: str, printer: Printer) -> None:
     """Print the aborted transactions of a segment."""
     index = TransactionIndex(disk, path, base_offset_of(PurePath(path).name))
-    disk.size(path)  # DiskError if the file is missing, which the index would read as empty
+    disk.size(path)  # DiskError if the file is missing: the index would treat it as empty
     for aborted in index.all_aborted():
         version = aborted.version >> 8  # Kafka looks only at the first of the two bytes
         printer.line(
@@ -107,7 +107,7 @@ def dump_txn_index(disk: DiskReader, path: str, printer: Printer) -> None:
 
 @contextmanager
 def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup]:
-    """The log that an index belongs to. A missing one is reported, and has no batches."""
+    """The log that an index belongs to. If it is missing, that is reported, and it has no batches."""
     log_path = sibling(path, DumpedKind.LOG)
     with LogLookup(disk, log_path) as log:
         if not log.exists:

@@ -63,7 +63,7 @@ class LogLookup:
     def first_batch_reaching(self, offset: int, position: int) -> BatchPlace | None:
         """The first batch from `position` on that ends with this offset or a later one; None if none does.
 
-        It continues from the last result if that is nearer: an index asks for ascending offsets.
+        It continues from the last result if that is nearer: the offsets of an index ascend.
         """
         found = self._found
         if found is not None and found.last_offset <= offset and found.position > position:

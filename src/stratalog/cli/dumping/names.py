@@ -18,7 +18,7 @@ from stratalog.limits import INT64_MAX
 class DumpedKind(Enum):
     """What is in a file.
 
-    A value that begins with a dot is a kind that Kafka's tool knows: file names end with it.
+    A value that begins with a dot is the suffix of a kind of file that Kafka's tool knows.
     """
 
     LOG = ".log"

@@ -23,7 +23,7 @@ class Printer:
         self._path = ""
 
     def begin(self, path: str) -> None:
-        """The lines that follow belong to this file."""
+        """Begin a file: the lines that follow belong to it."""
         self._path = path
         if not self.as_json:
             self.line(f"Dumping {path}", {})

@@ -4,7 +4,7 @@ A value is three unsigned varints (the frame version, which is always 1; the rec
 type) and then the message, in the compact form of flexible versions: each struct ends with its tagged fields.
 Kafka 4.3.1 has four types in version 0.
 
-Kafka: RemoteLogMetadataSerde.java, and the toString of what it makes
+Kafka: RemoteLogMetadataSerde.java, and toString of the classes that it reads
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches and records as the lines of Kafka's tool. The kernels write them, except what needs a decoder."""
+"""Batches and records as the lines of Kafka's tool. The kernels write all lines that need no decoder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stratalog.segment.headers import BatchChunk
 OUT_SIZE = 1 << 20
 GAPS = 1024
 _NO_ROWS = np.zeros(0, decoding.RECORD)
-_BEFORE_FIRST = -1  # Kafka's tool starts here, so it finds a gap in each file that does not start at 0
+_BEFORE_FIRST = -1  # as in Kafka's tool, which reports a gap in each file that does not start at 0
 
 
 class TextBatches:

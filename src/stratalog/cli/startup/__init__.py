@@ -1,6 +1,6 @@
 """The parts of `stratalog bench startup`: directories to load, the strategies, the rival, and what is shown.
 
-article       what the article that named the strategies has measured
+article       what was measured in the article that named the strategies
 chart         a bar chart as SVG
 counting      a disk that counts reads, writes and syncs
 directory     a log directory that is made clean or unclean again for each round

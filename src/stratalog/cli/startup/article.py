@@ -37,7 +37,7 @@ ARTICLE = {
 
 
 def article_gain(strategy: str, state: str, readers: int) -> float | None:
-    """How many times as fast as Kafka 2.1 with one thread this was; None if the article does not have it."""
+    """How many times as fast this was as Kafka 2.1 with one thread; None if the article does not have it."""
     cell = ARTICLE.get((strategy, state, readers))
     return mean(ARTICLE[BASELINE, state, 1].seconds) / mean(cell.seconds) if cell else None
 

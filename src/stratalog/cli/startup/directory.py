@@ -21,14 +21,14 @@ from stratalog.records.batch import BatchHeader, set_base_offset
 from stratalog.records.build import BatchOptions, Record, build_batch
 
 TOPIC = "startup"
-_RECORD_OVERHEAD = 9  # of a record of 100 bytes: lengths and deltas, without the batch's 61 bytes
+_RECORD_OVERHEAD = 9  # lengths and deltas of a record of 100 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """The size of the directory and of its batches.
 
-    `unflushed` is how many of the newest segments of each partition lie above its recovery point after a
+    `unflushed` is how many of the newest segments of each partition are above its recovery point after a
     power cut. A broker flushes a segment when it rolls to the next one, so usually this is 1.
     """
 

@@ -2,8 +2,8 @@
 
 1. Log.loadSegments lists the directory twice, and asks for the status of each file both times.
 2. Log.loadSegmentFiles opens each log and maps its indexes, then checks them. The preallocated time index of
-   the newest segment always fails the check, so that segment is recovered. Since 2.3 it neither maps nor
-   checks them.
+   the newest segment always fails the check, so that segment is recovered. Since 2.3 Kafka neither maps nor
+   checks them there.
 3. Log.recoverLog, after an unclean stop: each segment from the recovery point on is recovered, whether it was
    recovered in step 2 or not.
 4. The end of the log is read, from the last index entry on, and the newest indexes get their largest size.
@@ -14,7 +14,7 @@ To recover a segment (LogSegment.recover): producer snapshots after it are delet
 is read; all batches are read and their checksums compared; both indexes are rebuilt in place; a producer
 snapshot is written at its end. Indexes and snapshots are not synced.
 
-The scan is ours, which is several times as fast as Java's. Left out are Java itself, the open descriptors
+The scan is our own, which is several times as fast as Java's. Left out are Java itself, the open descriptors
 (files are closed at once), and the removal of the clean-shutdown file. These steps come from the source of
 Kafka 2.1.1 and 2.3.1.
 """

@@ -1,4 +1,4 @@
-"""An index file that is mapped into memory, as Kafka's brokers map theirs. Only for measuring them.
+"""An index file that is mapped into memory, as Kafka's brokers map theirs. Only for measurements.
 
 Stratalog itself reads indexes and never maps them: a mapped file that somebody else truncates kills the
 process. Here nobody else has the files. Kafka: AbstractIndex
@@ -17,7 +17,7 @@ ENTRY_SIZES = {FileKind.OFFSET_INDEX: 8, FileKind.TIME_INDEX: 12}
 
 
 class MappedIndex:
-    """Maps the file at once; `close` releases it. For Kafka 2.1 each of its slots is an entry."""
+    """Maps the file at once; `close` releases it. To Kafka 2.1, each slot of the file is an entry."""
 
     def __init__(self, disk: CountingDisk, path: str, kind: FileKind) -> None:
         self._disk, self._path = disk, path

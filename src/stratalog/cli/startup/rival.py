@@ -23,7 +23,7 @@ _CLUSTER_ID = "c3RyYXRhbG9nLWJlbmNoLQ"
 _TIMEOUT_S = 3600.0
 _LINKED = ".log"
 _OLDEST = 4  # the major release whose options and log lines are known here
-_JVM = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC")  # as kafka-server-start.sh, which has more
+_JVM = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC")  # some of the options in kafka-server-start.sh
 
 
 class Rival:
@@ -44,9 +44,9 @@ class Rival:
         """Let the broker load a copy, because loading recovers the logs; the copy is removed afterwards.
 
         The .log files of the copy are links to those of the directory, so that the page cache has as much of
-        them as for our own loads. The broker finds them whole, so it truncates none, and it is killed before
-        it could append to one. It does not know the topic, which makes no difference: it sets the logs aside
-        only after loading them.
+        them as for our own loads. The broker finds no damage, so it truncates none of them, and it is killed
+        before it could append to one. It does not know the topic, which makes no difference: it sets the logs
+        aside only after loading them.
         """
         work = Path(tempfile.mkdtemp(prefix="startup-kafka-", dir=directory.parent))
         try:

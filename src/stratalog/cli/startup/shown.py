@@ -72,7 +72,7 @@ def document(row: Measured, rows: Sequence[Measured]) -> dict[str, object]:
 
 
 def sentences(rows: Sequence[Measured]) -> list[str]:
-    """The gains that the article has too, ours beside them."""
+    """The gains that are also in the article, with ours beside them."""
     return [
         f"{_name(row)}, {row.cell.state}, {row.cell.cache} cache: {ours:.2f} times as fast as {BASELINE} "
         f"with one reader; in the article {row.article_gain:.2f} times."

@@ -1,13 +1,13 @@
 """The strategies by which Kafka has loaded a log directory over the years, for `stratalog bench startup`.
 
-Nothing else uses this. Each of the first four does what Kafka does with files, with our scan in place of
-Java's (`kafka_load.py`). So they show what is read, how often and in which order, and not how fast Java is.
+Nothing else uses this. The first four do with files what Kafka does, with our scan instead of Java's
+(`kafka_load.py`). So they show what is read, how often and in which order, but not how fast Java is.
 
-kafka-2.1   every index is mapped, then checked: a time index that is preallocated always fails, and its
-            segment is scanned; unflushed segments are scanned afterwards, among them the same one again
+kafka-2.1   every index is mapped, then checked; a preallocated time index always fails the check, and
+            its segment is scanned; then unflushed segments are scanned, including that segment again
 lazy        no index is mapped or checked; unflushed segments are scanned (Kafka from 2.3 on)
 dedupe      as kafka-2.1, but no segment is scanned twice
-checked     as kafka-2.1, but with a check that can tell zeros from entries
+checked     as kafka-2.1, but with a check that distinguishes zeros from entries
 stratalog   `recover_directories`, then LogManager: each segment once, the segments of one log in parallel;
             unlike Kafka 2.1 it syncs all that it writes
 """
@@ -69,7 +69,7 @@ class LoadMeasurement:
 
 
 def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConfig) -> LoadMeasurement:
-    """Load a log directory by this strategy and measure it. It is changed as that Kafka would change it."""
+    """Load a log directory by this strategy and measure it; changes the directory as that Kafka does."""
     disk, plain = CountingDisk(), Disk()
     partitions = classify(plain, directory).partitions
     device = device_of(plain, directory)
