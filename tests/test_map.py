@@ -124,4 +124,5 @@ def test_the_index_of_decisions_lists_each_page_once() -> None:
     index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
 
     assert sorted(re.findall(r"\((\d{4}-[\w-]+\.md)\)", index)) == [page.name for page in DECISIONS]
-    assert [int(page.stem[:4]) for page in DECISIONS] == [*range(1, len(DECISIONS) + 1)]
+    # Numbers may be left out: people who work side by side are given theirs beforehand.
+    assert len({page.stem[:4] for page in DECISIONS}) == len(DECISIONS)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stratalog.files.names import TopicPartition
 from stratalog.questions.formats import parse_format
 from stratalog.questions.lines import JSON_COLUMNS, Style, bytes_of, printed
 from stratalog.records.arrays import TYPES
@@ -57,6 +58,14 @@ def test_a_slice_has_the_bytes_of_its_lines_only() -> None:
 
     assert bytes(bytes_of(lines.slice(1, 1))) == b"8\n"
     assert bytes(bytes_of(lines.slice(3))) == b""
+
+
+def test_headers_and_json_cannot_be_made_from_rows() -> None:
+    place = TopicPartition("orders", 0)
+
+    assert Style(format=None).maker(place) is None
+    assert Style(format=parse_format("%s %h")).maker(place) is None
+    assert Style(format=parse_format("%t %p %s")).maker(place) is not None
 
 
 def test_json_has_an_object_for_each_record() -> None:

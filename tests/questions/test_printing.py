@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,16 @@ def output(printed: Printout) -> bytes:
     return b"".join(bytes(piece) for piece in printed.pieces())
 
 
+def both_ways(printed: Printout) -> bytes:
+    """The output in bulk, after a comparison with that from Arrow columns."""
+    other = replace(printed, in_bulk=False, omissions=[])
+    found = output(printed)
+
+    assert output(other) == found
+    assert other.omissions == printed.omissions
+    return found
+
+
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     config = {"internal.segment.bytes": 4000, "index.interval.bytes": 200}
@@ -72,6 +83,52 @@ def test_each_record_is_printed_as_kafka_reads_it(partition: Partition, threads:
     )
 
     assert output(printout(partition.path, text="%o %T %k %s|", threads=threads)) == expected
+
+
+EVERY_LETTER = "%t[%p] %o %T %K %k %S %s %R%%\\n"
+
+
+@pytest.mark.parametrize("marks_null", [False, True])
+@pytest.mark.parametrize("text", ["%s\\n", EVERY_LETTER])
+@pytest.mark.parametrize("logs", log_dirs(), ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_lines_in_bulk_are_those_of_arrow_columns(logs: Path, text: str, marks_null: bool) -> None:
+    """All codecs and formats, null keys and values, markers, aborted transactions."""
+    for isolation in ("read_uncommitted", "read_committed"):
+        printed = printout(logs, text=text, isolation=isolation, onCorruption="skip")
+        printed.style = replace(printed.style, marks_null=marks_null)
+        found = both_ways(printed)
+
+        assert found
+        for limit in (1, 7, found.count(b"\n") // 2):
+            assert found.startswith(both_ways(replace(printed, wish=Wish(limit=limit), omissions=[])))
+
+
+@pytest.mark.parametrize("start", [Start(offset=150), Start(from_end=3), Start(since_ms=T0 + 9_000)])
+def test_lines_in_bulk_begin_where_those_of_arrow_columns_begin(log_dir: Path, start: Start) -> None:
+    printed = printout(log_dir, "orders-0", text="%o ")
+    printed.options, _ = starting_at(printed.options, [start])
+
+    first = both_ways(printed).split()[0]
+
+    assert first in (b"150", b"197", b"9")
+
+
+def test_lines_in_bulk_leave_out_the_damage_that_arrow_columns_leave_out(log_dir: Path) -> None:
+    for file in sorted((log_dir / "orders-0").glob("*.log"))[1:3]:
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+
+    assert both_ways(printout(log_dir, text=EVERY_LETTER, onCorruption="skip"))
+
+
+def test_what_is_decoded_searched_or_has_headers_is_not_printed_in_bulk(log_dir: Path) -> None:
+    plain = printout(log_dir, text="%s ")
+
+    assert b"value 9 " in both_ways(plain)
+    assert both_ways(printout(log_dir, text="%s ", valueEncoding="utf8")) == output(plain)
+    assert both_ways(printout(log_dir, text="%h%s ")) == output(plain)
+    assert both_ways(replace(plain, wish=Wish(pattern="."))) == output(plain)
 
 
 def test_a_limit_counts_records_of_all_partitions(log_dir: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stratalog.jobs.tables import SOURCE_COLUMNS, TABLES, InternalTable, decoded
 from stratalog.records.internal_topics import SHARE_GROUP_STATE
@@ -29,6 +28,8 @@ def with_messages(
 
     A record that cannot be decoded keeps its bytes, as text with \\xNN where it is not UTF-8.
     """
+    import pyarrow.compute as pc
+
     for batch in batches:
         rows = pa.Table.from_batches(decoded(_TABLES[topic], [batch], _DECODED)).combine_chunks()
         has_problem = rows["problem"].combine_chunks().is_valid()

@@ -1,6 +1,7 @@
 """`cat`: the records of topics as lines of bytes, read and formatted on all cores, in order.
 
-Each thread reads its tasks as Arrow columns, drops the records that were not requested, and turns the rest
+Each thread turns the records of its tasks into lines, mostly straight from the decoded rows. To search, to
+decode or to write JSON, it reads Arrow columns, drops the records that were not requested, and turns the rest
 into lines; the caller only writes them. Partitions come one after the other, each in the order of its
 offsets. With --follow, it prints the records that exist, and then new ones as they arrive, until it is
 stopped.
@@ -9,14 +10,14 @@ stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stratalog.errors import UsageError
+from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.decoding.asked import Encoding, decoded_columns
@@ -26,7 +27,7 @@ from stratalog.jobs.reading.following import Follower
 from stratalog.jobs.reading.omissions import Omission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_stepwise
-from stratalog.jobs.reading.read import read_task
+from stratalog.jobs.reading.read import LINE, read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.questions.choosing import COMMAND_WORDS, by_kind
 from stratalog.questions.internals import columns_for, with_messages
@@ -52,6 +53,8 @@ class Wish:
 
     def __post_init__(self) -> None:
         if self.pattern is not None:
+            import pyarrow.compute as pc
+
             try:
                 pc.match_substring_regex(pa.array([b""], pa.binary()), self.pattern)
             except pa.ArrowInvalid as error:
@@ -64,6 +67,10 @@ class Wish:
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are to be printed."""
+        if not self.columns:
+            return batch
+        import pyarrow.compute as pc
+
         if self.keys:
             batch = batch.filter(pc.is_in(printed(batch, "key"), pa.array(self.keys, pa.binary())))
         if self.pattern is not None and batch.num_rows:
@@ -77,12 +84,16 @@ class Wish:
 
 @dataclass
 class Printout:
-    """Records as lines. After `pieces`, `omissions` says what was left out, or could not be decoded."""
+    """Records as lines. After `pieces`, `omissions` says what was left out, or could not be decoded.
+
+    `in_bulk` makes lines in one pass over the decoded rows where that is possible; they are the same without.
+    """
 
     options: ReadOptions
     style: Style
     wish: Wish = field(default_factory=Wish)
     follows: bool = False
+    in_bulk: bool = True
     threads: int = field(default_factory=cores)
     wait: Callable[[float], None] = time.sleep
     omissions: list[Omission] = field(default_factory=list)
@@ -128,7 +139,7 @@ class _Part:
     def __init__(self, whole: Printout, disk: DiskReader, options: ReadOptions, topic: str | None) -> None:
         self._whole, self._disk, self._options = whole, disk, options
         self._columns = tuple(dict.fromkeys((*whole.style.columns, *whole.wish.columns))) or ("offset",)
-        self._style = whole.style
+        self._style, self._has_lines = whole.style, False
         self._read = self._ordinary() if topic is None else self._internal(topic)
 
     def all_lines(self) -> Generator[pa.Array, None, None]:
@@ -160,9 +171,12 @@ class _Part:
         for batch in self._read(task):
             rows = self._whole.wish.of(batch)
             if rows.num_rows:
-                yield self._style.lines(rows)
+                yield rows.column(LINE) if self._has_lines else self._style.lines(rows)
 
     def _ordinary(self) -> _ReadsBatches:
+        if self._makes_lines():
+            self._has_lines = True
+            return self._reading(())
         source = RecordSource.of(self._options, self._whole.threads)
         self._style = replace(self._style, json_parts=_json_parts(source.decodings))
         asked = {"key": self._options.key.encoding, "value": self._options.value.encoding}
@@ -176,19 +190,29 @@ class _Part:
 
     def _internal(self, topic: str) -> _ReadsBatches:
         self._style = replace(self._style, json_parts=frozenset({"key", "value"}))
-        columns, memory = columns_for(self._columns), memory_of_threads()
+        read = self._reading(columns_for(self._columns))
+        return lambda task: with_messages(topic, read(task), self._columns)
 
-        def batches(task: ReadTask) -> Iterator[pa.RecordBatch]:
-            found = read_task(
-                task,
-                columns,
-                disk=self._disk,
-                on_omission=self._whole.omissions.append,
-                memory=memory(),
-            )
-            return with_messages(topic, found, self._columns)
+    def _makes_lines(self) -> bool:
+        """Whether lines can be made straight from the rows: without Arrow columns that someone looks at."""
+        encodings = {"key": self._options.key.encoding, "value": self._options.value.encoding}
+        return (
+            self._whole.in_bulk
+            and not self._whole.wish.columns
+            and all(encodings[name] is Encoding.BINARY for name in {*self._columns} & {*encodings})
+            and self._style.maker(TopicPartition("", 0)) is not None
+        )
 
-        return batches
+    def _reading(self, columns: Sequence[str]) -> _ReadsBatches:
+        memory, lines = memory_of_threads(), self._style.maker if self._has_lines else None
+        return lambda task: read_task(
+            task,
+            columns,
+            disk=self._disk,
+            on_omission=self._whole.omissions.append,
+            memory=memory(),
+            lines=lines,
+        )
 
 
 def _json_parts(decodings: Decodings) -> frozenset[str]:

@@ -13,6 +13,7 @@ internal/        records of Kafka's internal topics
 internal_topics  which topics are Kafka's own
 kernels/         the hot loops
 legacy           v0 and v1 message sets, read only
+lines            decoded rows as lines of bytes, by a format
 reader           batches and records one by one
 rows             batches to rows: the loop of every bulk reader
 scratch          reused memory for decompressed batches

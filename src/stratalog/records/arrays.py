@@ -113,10 +113,10 @@ def _value(chunk: RowChunk) -> pa.Array:
 def _copied_together(chunk: RowChunk, names: Collection[str]) -> dict[str, pa.Array]:
     """The columns of these names, copied in one pass; none of them if a key or a value is null."""
     count = len(chunk.rows)
-    key_ends, keys = _Out(4 * (count + 1), np.int32), _Out(chunk.sums[KEY])
-    value_ends, values = _Out(4 * (count + 1), np.int32), _Out(chunk.sums[VALUE])
-    offsets = _Out(8 * count if "offset" in names else 0, np.int64)
-    micros = _Out(8 * count if "timestamp" in names else 0, np.int64)
+    key_ends, keys = ArrowOut(4 * (count + 1), np.int32), ArrowOut(chunk.sums[KEY])
+    value_ends, values = ArrowOut(4 * (count + 1), np.int32), ArrowOut(chunk.sums[VALUE])
+    offsets = ArrowOut(8 * count if "offset" in names else 0, np.int64)
+    micros = ArrowOut(8 * count if "timestamp" in names else 0, np.int64)
     outs = (key_ends, keys, value_ends, values, offsets, micros)
     if not gather_plain(chunk.data, chunk.rows, *(out.array for out in outs)):
         return {}
@@ -131,7 +131,11 @@ def _copied_together(chunk: RowChunk, names: Collection[str]) -> dict[str, pa.Ar
 
 def _binary(chunk: RowChunk, which: int) -> pa.Array:
     count = len(chunk.rows)
-    ends, out, validity = _Out(4 * (count + 1), np.int32), _Out(chunk.sums[which]), _Out(-(-count // 8))
+    ends, out, validity = (
+        ArrowOut(4 * (count + 1), np.int32),
+        ArrowOut(chunk.sums[which]),
+        ArrowOut(-(-count // 8)),
+    )
     nulls = gather(chunk.data, chunk.rows, which, ends.array, out.array, validity.array)
     buffers = [validity.buffer if nulls else None, ends.buffer, out.buffer]
     return pa.Array.from_buffers(TYPES["value"], count, buffers, nulls)
@@ -140,7 +144,7 @@ def _binary(chunk: RowChunk, which: int) -> pa.Array:
 def _offset(chunk: RowChunk) -> pa.Array:
     if "offset" in chunk.copied:
         return chunk.copied["offset"]
-    out = _Out(8 * len(chunk.rows), np.int64)
+    out = ArrowOut(8 * len(chunk.rows), np.int64)
     gather_offsets(chunk.rows, out.array)
     return pa.Array.from_buffers(TYPES["offset"], len(chunk.rows), [None, out.buffer], 0)
 
@@ -148,7 +152,7 @@ def _offset(chunk: RowChunk) -> pa.Array:
 def _timestamp(chunk: RowChunk) -> pa.Array:
     if "timestamp" in chunk.copied:
         return chunk.copied["timestamp"]
-    out = _Out(8 * len(chunk.rows), np.int64)
+    out = ArrowOut(8 * len(chunk.rows), np.int64)
     gather_micros(chunk.rows, out.array)
     return pa.Array.from_buffers(TYPES["timestamp"], len(chunk.rows), [None, out.buffer], 0)
 
@@ -175,9 +179,9 @@ def _headers(chunk: RowChunk) -> pa.Array:
     rows, (_, _, count, size) = len(chunk.rows), chunk.sums
     if not count:
         return _same(rows, None, HEADERS_TYPE)
-    ends, key_ends, value_ends = (_Out(4 * (size + 1), np.int32) for size in (rows, count, count))
-    validity, value_validity = _Out(-(-rows // 8)), _Out(-(-count // 8))
-    keys, values = _Out(size), _Out(size)
+    ends, key_ends, value_ends = (ArrowOut(4 * (size + 1), np.int32) for size in (rows, count, count))
+    validity, value_validity = ArrowOut(-(-rows // 8)), ArrowOut(-(-count // 8))
+    keys, values = ArrowOut(size), ArrowOut(size)
     bare, nulls, ascii_keys = gather_headers(
         chunk.data,
         chunk.rows,
@@ -251,7 +255,7 @@ MAKERS: dict[str, Maker] = {
 }
 
 
-class _Out:
+class ArrowOut:
     """A buffer from Arrow's pool, which keeps its memory mapped, and the array that a kernel fills."""
 
     __slots__ = ("array", "buffer")

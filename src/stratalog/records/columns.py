@@ -6,7 +6,7 @@ are added on request. Columns that were not requested are not copied: a query of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +67,10 @@ class ColumnMemory(RowMemory):
 
 
 class ColumnReader(RowReader[pa.RecordBatch]):
-    """Decodes batches to Arrow batches of these columns; the other options are those of `RowReader`."""
+    """Decodes batches to Arrow batches of these columns; the other options are those of `RowReader`.
+
+    `made` are functions for columns of binary values that only the caller knows; they come first.
+    """
 
     def __init__(
         self,
@@ -75,18 +78,22 @@ class ColumnReader(RowReader[pa.RecordBatch]):
         columns: Sequence[str] = KAFKA_COLUMNS,
         topic: str = "",
         partition: int = 0,
+        made: Mapping[str, Maker] | None = None,
         memory: ColumnMemory | None = None,
         **options: Any,
     ) -> None:
-        if not columns:
+        made = made or {}
+        if not columns and not made:
             raise UsageError("no columns are given; to count records, add up the headers of `walk_batches`.")
         memory = memory or ColumnMemory()
         wants_both = "key" in columns and "value" in columns
         together = tuple(name for name in PLAIN_COLUMNS if wants_both and name in columns)
         super().__init__(together=together, memory=memory, **options)
-        self.schema = arrow_schema(columns)
+        own = [pa.field(name, pa.binary()) for name in made]
+        self.schema = pa.schema([*own, *arrow_schema(columns)])
         constants: dict[str, str | int] = {"topic": topic, "partition": partition}
-        self._makers: list[Maker] = [
+        self._makers: list[Maker] = [*made.values()]
+        self._makers += [
             _slices_of(memory.repeated(name, constants[name], self._max_rows))
             if name in constants
             else MAKERS[name]

@@ -15,7 +15,9 @@ from stratalog.records.kernels import decode as decoding
 from stratalog.records.kernels import latest
 from stratalog.records.kernels.hash import choose_partitions, hash_keys
 from stratalog.records.kernels.jit import compile_always
+from stratalog.records.kernels.lines import TEXT
 from stratalog.records.kernels.walk import ascend, choose
+from stratalog.records.lines import LineMaker
 from stratalog.records.reader import read_batches
 from stratalog.records.values import build_values
 from stratalog.records.walk import new_table
@@ -38,7 +40,7 @@ def warm() -> None:
     records.append(Record(MOST_RECORDS, 1, b"key", b"value", (("header", b"value"),)))
     build_one(1, None, b"value")
     build_values([b"value"], 1)
-    reader = ColumnReader(columns=ALL_COLUMNS)
+    reader = ColumnReader(columns=ALL_COLUMNS, made={"line": LineMaker([(TEXT, b"line")])})
     for codec in Codec:
         batch = bytearray(build_batch(records, BatchOptions(codec=codec)))
         set_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, 3)

@@ -167,8 +167,10 @@ from stratalog.records.kernels import jit, scan
 from stratalog.records.kernels.crc32c import crc32_zlib
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.walk import BATCH
+from stratalog.records.lines import LineMaker
 from stratalog.records.walk import walk_batches
 warm_everything()
+line = LineMaker([(kind, b"NULL") for kind in range(8)])
 for size in range(30):
     crc32_zlib(byte_array(bytes(range(size))), 0, size)
 # A marker that no broker writes, and more producers than there is room for.
@@ -190,7 +192,7 @@ for number in range(300):
         data[rng.randrange(len(data))] = rng.choice([0, 1, 127, 128, 255])
     walk_batches(data + data[: rng.randrange(len(data))])
     try:
-        list(read_columns(bytes(data), columns=ALL_COLUMNS, check_crc=False))
+        list(read_columns(bytes(data), columns=ALL_COLUMNS, made={"line": line}, check_crc=False))
     except StratalogError:
         pass
 print(*sorted(both_forms.calls))

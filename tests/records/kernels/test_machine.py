@@ -96,6 +96,17 @@ def test_a_second_process_takes_the_machine_code_of_the_first(package: Path, tmp
     assert complaints == ""
 
 
+def test_machine_code_is_loaded_without_what_only_the_compiler_needs(package: Path, tmp_path: Path) -> None:
+    program = CHECKSUM + "import sys; print('numba.np.linalg' in sys.modules)"
+
+    first, second = (
+        run(package, program, NUMBA_CACHE_DIR=str(tmp_path))[0].splitlines()[1:] for _ in range(2)
+    )
+
+    assert first == ["from the cache: 0", "True"]
+    assert second == ["from the cache: 1", "False"]
+
+
 def test_a_change_in_another_file_makes_the_machine_code_anew(package: Path, tmp_path: Path) -> None:
     program = """
 import numpy as np

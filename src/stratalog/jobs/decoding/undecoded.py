@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 class Undecoded(NamedTuple):
@@ -20,5 +19,7 @@ class Undecoded(NamedTuple):
         """The rows of a column of bytes that have a reason."""
         if not reasons:
             return cls(pa.nulls(len(column), pa.binary()), pa.nulls(len(column), pa.string()))
+        import pyarrow.compute as pc  # 0.05 s, and mostly not needed
+
         texts = pa.array([reasons.get(row) for row in range(len(column))], pa.string())
         return cls(pc.if_else(texts.is_valid(), column, pa.scalar(None, pa.binary())), texts)

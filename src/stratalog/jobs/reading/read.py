@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -40,6 +40,7 @@ from stratalog.jobs.reading.split import (
 )
 from stratalog.log.api.view import LogView
 from stratalog.log.reading import check_passed_over
+from stratalog.records.arrays import Maker
 from stratalog.records.batch import LOG_OVERHEAD
 from stratalog.records.columns import ColumnMemory, ColumnReader
 from stratalog.records.kernels.decode import RecordTable
@@ -66,16 +67,19 @@ def read_task(
     on_omission: OnOmission = ignore_omission,
     pickers: Pickers | None = None,
     memory: ReadMemory | None = None,
+    lines: LinesOf | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a task. Without any column the batches have only a number of rows, to be counted.
 
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
     names offsets that were lost since the read was planned, unless failOnDataLoss is false. `on_omission` is
     then called for what is skipped or lost. `pickers` choose among the records of their partitions.
-    A thread that reads one task after the other gives the same `memory` to each.
+    A thread that reads one task after the other gives the same `memory` to each. With `lines`, the first
+    column is what it makes of the records of each partition.
     """
     disk = disk or reader_for(*{split.directory for split in task.splits})
-    return assembled(_batches(task, columns, disk, on_omission, pickers or {}, memory or ReadMemory()))
+    memory = memory or ReadMemory()
+    return assembled(_batches(task, columns, disk, on_omission, pickers or {}, memory, lines))
 
 
 def _batches(
@@ -85,12 +89,15 @@ def _batches(
     on_omission: OnOmission,
     pickers: Pickers,
     memory: ReadMemory,
+    lines: LinesOf | None,
 ) -> Iterator[pa.RecordBatch]:
+    wanted = columns if columns or lines else ("offset",)
     for split in task.splits:
         gaps = Gaps(split.topic_partition, split.start_offset, split.end_offset, on_omission)
         picker = pickers.get(split.topic_partition)
-        for batch in _SplitReader(task, split, columns or ("offset",), disk, memory, gaps, picker).read():
-            yield batch if columns else without_columns(batch.num_rows)
+        made = None if lines is None else lines(split.topic_partition)
+        for batch in _SplitReader(task, split, wanted, disk, memory, gaps, picker, made).read():
+            yield batch if columns or lines else without_columns(batch.num_rows)
 
 
 class RowPicker(Protocol):
@@ -106,6 +113,9 @@ class RowPicker(Protocol):
 
 
 Pickers = Mapping[TopicPartition, RowPicker]
+LinesOf = Callable[[TopicPartition], Maker | None]
+"""What makes the lines of a partition."""
+LINE = "line"  # the name of their column
 
 
 class ReadMemory:
@@ -132,8 +142,10 @@ class _SplitReader:
         memory: ReadMemory,
         gaps: Gaps,
         picker: RowPicker | None,
+        line: Maker | None,
     ) -> None:
         self._task, self._split, self._columns = task, split, columns
+        self._made = {} if line is None else {LINE: line}
         self._disk, self._memory, self._gaps, self._picker = disk, memory, gaps, picker
         self._seen = SeenBatches(split, task.on_corruption, gaps)
         self._has_skipped = False
@@ -153,6 +165,7 @@ class _SplitReader:
         split = self._split
         return ColumnReader(
             columns=self._columns,
+            made=self._made,
             topic=split.topic,
             partition=split.partition,
             start_offset=self._seen.next_offset,

@@ -12,6 +12,7 @@ index       the rule by which indexes get entries; the search from an entry on
 intrinsics  the loads and copies of `memory` as machine instructions
 jit         `@kernel`: plain Python for small calls, machine code for all others
 latest      the map from key hash to highest offset, for scans of the newest records
+lines       lines of records by a format, for `cat`
 lookup      the first record at or after a time
 machine     how kernels are compiled, and where the result is kept
 memory      loads and copies: what the other kernels are made of
