@@ -2,9 +2,9 @@
 
 8 GB in 32 partitions with their indexes. An audit reads and checksums each byte once, so the least possible
 cost is one `preadv` into a warm buffer plus one crc32c call per chunk, on the same threads: `audit_vs_read`.
-Kafka's own check is its dump tool over log and indexes; its start is measured on a small segment and
-subtracted: `audit_vs_dump`. The same audit on an embedded Spark with as many cores is `spark_vs_threads`, and
-with the start of its session `spark_with_start_vs_threads`; these two have no floor.
+`audit_vs_dump` compares with Kafka's dump tool over log and indexes, which is Kafka's own check; its start is
+measured on a small segment and subtracted. The same audit on an embedded Spark with as many cores is
+`spark_vs_threads`, and with the start of its session `spark_with_start_vs_threads`; these two have no floor.
 """
 
 from __future__ import annotations

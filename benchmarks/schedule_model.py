@@ -1,7 +1,7 @@
 """A simulator of how `SparkEngine` schedules an operation: disks, hosts, cores, packs of tasks, retries.
 
-It follows `spark/engine.py`: the tasks of a stage become Spark jobs of at most `TASKS_IN_A_JOB`, one after
-the other; a job's tasks are packed by the engine's own `pack`; a free core takes the next pack. Each pack
+It follows `spark/engine.py`. The tasks of a stage become Spark jobs of at most `TASKS_IN_A_JOB`, one after
+the other. The engine's own `pack` packs the tasks of a job, and a free core takes the next pack. Each pack
 costs a fixed time, and then reads its units one by one. A unit is read as fast as its core allows, or at an
 equal share of its disk, whichever is slower. A failed pack starts again, at most `MOST_ATTEMPTS` times.
 
@@ -122,8 +122,7 @@ def simulate(
 
 
 class _Attempt:
-    """A pack on a core. `units` are those still to read; a failing attempt has only those that it
-    finishes."""
+    """A pack on a core. `units` are those still to read, in a failing attempt only those that it finishes."""
 
     def __init__(self, members: list[Unit], number: int, core: int, began: float) -> None:
         self.members, self.number, self.core, self.began = members, number, core, began

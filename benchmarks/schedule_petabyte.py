@@ -86,8 +86,7 @@ def _stage(units: list[Unit], units_count: int, fleet: Fleet, costs: Costs, luck
 
 
 def faster(costs: Costs, cores: int, unit: Callable[[int], Unit], crowding: float) -> dict[str, float]:
-    """The part of its time that a run takes if one thing is twice as fast. The smallest shows the
-    bottleneck."""
+    """What part of its time a run takes if one thing is twice as fast. The smallest shows the bottleneck."""
     now = estimate(costs, cores, unit, crowding=crowding).seconds
     without_driver = replace(costs, driver_unit_s=costs.driver_unit_s / 2, job_s=costs.job_s / 2)
     by_core = replace(costs, core_rate=costs.core_rate * 2, unit_s=costs.unit_s / 2)

@@ -1,13 +1,13 @@
 """How long does a command take to start, and how long the first use after an installation?
 
-`start_*`: the CPU time of whole processes against `python -c pass`: `stratalog --version`, and `ls` and
-`doctor` of the small log directory that a Kafka 4.3.1 left after a clean stop. The limit is what each has to
-import: nothing for `--version`; click, NumPy and the code that reads logs for the other two.
+`start_*`: the CPU time of whole processes, against `python -c pass`. Measured are `stratalog --version`, and
+`ls` and `doctor` of the small log directory that a Kafka 4.3.1 left after a clean stop. The limit is what
+each has to import: nothing for `--version`; click, NumPy and the code that reads logs for the other two.
 
 `first_*`: seconds with an empty cache of kernels, against the last commit before the first use was made
-faster: `append` of one line and of 10,000 lines to a new log, and `recover` of the directory that a killed
-Kafka 4.3.1 left, and of the same with 64 MiB in one log. The limit is the time to compile kernels, if there
-is too much work for plain Python. The benchmark takes some minutes.
+faster. Measured are `append` of one line and of 10,000 lines to a new log, and `recover` of the directory
+that a killed Kafka 4.3.1 left, as it is and with 64 MiB in one log. The limit is the time to compile kernels,
+if there is too much work for plain Python. The benchmark takes some minutes.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _reader_of(connection: duckdb.DuckDBPyConnection, query: str) -> Callable[[s
 
 
 def _views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_View]:
-    """A view for each topic and table, except those whose names DuckDB cannot tell apart."""
+    """A view for each topic and table, except those whose names are the same to DuckDB."""
     by_name: dict[str, list[_View]] = {}
     for view in _all_views(options, is_read):
         by_name.setdefault(view.name.lower(), []).append(view)

@@ -124,8 +124,8 @@ class DirectoryCheckpoints:
     def write_closed(self, logs: Collection[CheckpointMarks], *, are_all: bool = False) -> None:
         """Bring all checkpoints up to date with logs that are closed; entries of other logs stay.
 
-        `are_all`: the directory has no other logs. Recovery points come last: once they are written, the next
-        start does not scan again, even if this one fails.
+        `are_all`: the directory has no other logs. Recovery points are written last: after that, the next
+        start does not scan again, even if this run fails later.
         """
         for checkpoint in reversed(self.every):
             checkpoint.write_closed(logs, are_all=are_all)

@@ -128,7 +128,7 @@ def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusa
 
 
 def _quorum_problem(data: bytes) -> str | None:
-    """Why a broker cannot read it. Only the JSON at the start of the first line counts."""
+    """Why a broker cannot read it. A broker reads only the JSON at the start of the first line."""
     first_line = data.replace(b"\r", b"\n").partition(b"\n")[0]
     try:
         document, _ = json.JSONDecoder().raw_decode(first_line.decode().lstrip())

@@ -5,7 +5,7 @@ facts that its log directory keeps are known: the offset at which its log starts
 clean-shutdown file for all partitions. A lone log keeps its own start and clean-shutdown file, until a log
 directory takes it over (`lone_files.py`).
 
-A checkpoint that cannot be read is treated as empty, with a warning, as in recovery: then the log starts with
+As in recovery, a checkpoint that cannot be read is treated as empty, with a warning. Then the log starts with
 its first segment, and nothing of it is known to be on the device.
 """
 

@@ -121,7 +121,7 @@ def why_not_loaded(
 ) -> str | None:
     """Why a partition of a clean directory cannot be changed before `recover --all`; None if it can be.
 
-    Problems that `repair_partition` repairs without a cut do not count, nor do folders marked -delete or
+    Problems that `repair_partition` repairs without a cut are ignored, and so are folders marked -delete or
     -stray, which nobody loads. Changes nothing.
     """
     path = join_path(directory, name)

@@ -12,9 +12,9 @@ while loading    a folder that is not a partition's, a partition twice, a file's
                  removes or keeps them
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
-directory is the last one. Faults that a broker repairs by itself are not listed: a torn tail, a missing
-index, a missing partition.metadata (it renames that folder to -stray), or text in the place of a checkpoint's
-number.
+directory is the last one. Faults in spite of which a broker starts are not listed: a torn tail, a missing
+index, a missing partition.metadata (the broker renames that folder to -stray), or a checkpoint with text
+instead of a number.
 
 Kafka: MetaPropertiesEnsemble, LogManager.loadLogs, LogLoader, PartitionMetadataFile, CheckpointFile
 """

@@ -1,8 +1,8 @@
 """Recovery on a full disk: small files are written elsewhere first, and then over the old ones.
 
-The new bytes are written to a directory with room, and synced; then they are written over the old file; then
-the copy is deleted. If a run is killed, the next run first writes the remaining copies over their files. A
-file that still does not fit waits until the cuts of recovery have freed some room.
+First the new bytes are written to a directory with room, and synced. Then they are written over the old file.
+Then the copy is deleted. If a run is killed, the next run first writes the remaining copies over their files.
+A file that still does not fit waits until the cuts of recovery have freed some room.
 
 A copy is used only if no other program has used the directory since. In a partition, a *sign* shows that: an
 empty file whose name ends in `.deleted`, which any program that loads the partition deletes first. The small

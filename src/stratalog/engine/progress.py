@@ -13,8 +13,8 @@ class DeviceUse:
     """What one device has read: bytes, seconds, bytes a second lately, readers now and at most.
 
     `bytes_total` is how much its tasks are expected to read. `busy` is the fraction of the time in which the
-    device was busy, as the system counts it: 0 if everything came from the page cache, None if the system
-    does not count it, or if the work is not done yet.
+    device was busy, as the system counts it. It is 0 if everything came from the page cache, and None if the
+    system does not count it or the work is not done yet.
     """
 
     device: Device

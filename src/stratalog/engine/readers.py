@@ -8,7 +8,7 @@ or when the queue is empty and it can no longer slow down others. A reader that 
 while too many outcomes were not taken yet: that bounds the memory.
 
 A StratalogError becomes the outcome of its task. Any other exception of a task ends all readers, and is
-raised where the outcomes are taken.
+raised in the thread that takes the outcomes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_devices(
 
     `function` runs in one of our threads; the disk it gets is read-only and valid until it returns. `readers`
     fixes the number for each device; without it, measuring finds the best. `on_reading` is called every few
-    milliseconds, in the thread that takes the outcomes. `is_wanted` is asked when a task's turn comes;
+    milliseconds, in the thread that takes the outcomes. `is_wanted` is called when a task's turn comes;
     unwanted tasks are skipped.
     """
     outcomes: _Outcomes[Task, Result] = _Outcomes()
@@ -206,7 +206,7 @@ class _Pool(Generic[Task, Result]):
 
     def use(self, *, is_final: bool = True) -> DeviceUse:
         seconds = (self._ended_s or self._monotonic()) - self._began_s
-        # Reading the system's count opens a file, so not several times a second.
+        # Reading the system's count opens a file, so it is not read several times a second.
         busy, before = busy_ms(self.device) if is_final else None, self._busy_before
         return DeviceUse(
             device=self.device,

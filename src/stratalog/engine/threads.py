@@ -16,7 +16,8 @@ _ANY_DEVICE = Device(0, "tasks")
 
 
 class ThreadEngine:
-    """Runs tasks on threads: with paths, as many for each device as it can use; else one for each core.
+    """Runs tasks on threads: with paths, as many threads for each device as it can use; else one for each
+    core.
 
     `workers` fixes that number. Tasks read through `disk`.
     """

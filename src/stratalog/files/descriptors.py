@@ -5,8 +5,8 @@ files that are not in use, so that the system never reuses a number through whic
 file is renamed, deleted or replaced, its path is forgotten: present users finish with the old file, the next
 user opens the new one.
 
-All `Disk` objects of a process share one cache (`shared`): the limit applies to the process, and after one of
-them renames a file, the others must not read it under the old name.
+All `Disk` objects of a process share one cache (`shared`), because the limit applies to the process. Also,
+after one of them renames a file, the others must not read it under the old name.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Source(NamedTuple):
-    """Where the bytes of a planned file are, and how many of them count (None: all)."""
+    """Where the bytes of a planned file are, and how many of them belong to it (None: all)."""
 
     path: str
     size: int | None = None

@@ -1,8 +1,9 @@
 """Resets in a forked child what belongs to the process that opened it.
 
-A forked child has copies of everything: of logs, to which the parent goes on writing; of locks whose threads
-do not exist in the child; of the descriptors that hold a directory's lock. An object with such state
-registers here, and its `start_over_in_child` is called in the child before anything else runs there.
+A forked child has copies of everything: of logs, to which the parent continues to write; of locks, which may
+be held by threads that do not exist in the child; and of the descriptors that hold a directory's lock. An
+object with such state registers here, and its `start_over_in_child` is called in the child before anything
+else runs there.
 """
 
 from __future__ import annotations

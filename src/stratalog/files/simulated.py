@@ -1,7 +1,7 @@
 """A disk in memory that can fail or lose power at any step, and knows what may be found afterwards.
 
 Every call is one step or more (`replace` has as many as on a real disk). A test runs something once to count
-the steps, then once more for each step, in which it makes the call fail (`fail_at`) or cuts the power
+the steps. Then it runs it again for each step, and makes that step fail (`fail_at`) or cuts the power there
 (`crash_at`; from then on every call raises PowerCut). `crash()` then gives the disks that a machine could
 find when it starts again:
 

@@ -57,7 +57,7 @@ def plan_table(
     cores: int | None = None,
     on_omission: OnOmission = ignore_omission,
 ) -> list[TableTask]:
-    """The tasks that read an internal topic from its beginning, or from where the options say."""
+    """The tasks that read an internal topic, from its beginning or from the offset in the options."""
     disk = disk or reader_for(*options.paths)
     tasks: list[TableTask] = []
     for found in find_partitions(disk, options) if _is_from_start(options) else ():

@@ -1,8 +1,8 @@
 """Appends to a log.
 
-A set of batches is first checked by functions that change nothing, and only then written: `append.py` and
-`validation.py` check it and assign offsets, `roll.py` says whether a new segment is due,
-`producers/analysis.py` finds duplicates and fences. Kafka: UnifiedLog.append
+A set of batches is first checked by functions that change nothing, and only then written. `append.py` and
+`validation.py` check it and assign offsets, `roll.py` says whether a new segment is due, and
+`producers/analysis.py` finds duplicates and fenced producers. Kafka: UnifiedLog.append
 """
 
 from __future__ import annotations

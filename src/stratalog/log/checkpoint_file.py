@@ -135,7 +135,7 @@ class OffsetCheckpointFile:
         self._lock = threading.RLock()
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offset of each partition; if a partition has two lines, the later one counts."""
+        """The offset of each partition; if a partition has two lines, the later one is used."""
         with self._lock:
             data = self._disk.read_file(self.path)
             return {} if data is None else parse_offsets(data, self.path)

@@ -24,9 +24,10 @@ from stratalog.segment.segment import LogSegment
 class Cutter:
     """Removes records so that a crash in between leaves a consistent log.
 
-    No mark on the device covers a removed record: the start is stored before the files below it are renamed,
-    and the recovery point is lowered before a file above it is changed. At the end of a log, the last segment
-    is removed first, and each removal is on the device before the next one, so that no hole is left.
+    No mark on the device includes a removed record. The start is stored before the files below it are
+    renamed, and the recovery point is lowered before a record below it is cut off. At the end of a log, the
+    last segment is removed first, and each removal is on the device before the next one, so that no hole is
+    left.
 
     `cuts_count` grows with each cut: a thread that read the log meanwhile may have seen removed records.
     Truncation needs both locks of the log; retention takes them itself, because it waits for the device in
@@ -185,8 +186,8 @@ class Cutter:
     def _drop(self, segments: Sequence[LogSegment], reason: str) -> None:
         """Remove segments at the end of the log, the last one first.
 
-        Each removal is on the device before the next one: otherwise a later segment could survive an earlier
-        one after a crash, and the hole would look like a gap from compaction.
+        Each removal is on the device before the next one. Otherwise, after a crash, a later segment could
+        exist although an earlier one is gone, and the hole would look like a gap from compaction.
         """
         for segment in reversed(segments):
             self._folder.delete([segment], reason)

@@ -22,11 +22,12 @@ from stratalog.segment.segment import LogSegment, waiting_in
 class LogFolder:
     """Knows where a log's files are, and which of their names are on the device.
 
-    A name is on the device once the directory was synced after the file got it; `sync_names` knows which
-    changes still have to be synced. Segments and producer snapshots count the names of their own files.
+    A name is on the device when the directory was synced after the file got the name. `sync_names` knows
+    which changes still have to be synced. Segments and producer snapshots count the names of their own files.
 
     `first_named` is the lowest base that a segment on the device may have: a segment that retention has
-    renamed counts until the directory is synced. It is -1 while no name shows where the log starts.
+    renamed still has its old name there until the directory is synced. It is -1 while no name shows where the
+    log starts.
 
     Creating, deleting and renaming need the log's lock; `sync_names` needs the flush lock or the log's, and
     appends go on meanwhile.

@@ -1,11 +1,11 @@
 """Opens a log that was closed cleanly: the listing of its directory becomes segments, marks and producer
 state.
 
-Nothing is scanned. The listing gives the segments and their sizes; the last batches of the newest one show
-where the log ends; the snapshot at that offset is the producers' state. (A truncation inside a batch leaves
-no snapshot there; then the batches after the previous snapshot are replayed, as Kafka does.) A file that does
-not fit (a leftover of an interrupted cleaning, or an index without its log) is a NeedsRecoveryError that
-names it, and nothing is changed. Kafka: LogLoader
+Nothing is scanned. The listing gives the segments and their sizes. The last batches of the newest segment
+show where the log ends. The snapshot at that offset has the state of the producers. (A truncation inside a
+batch leaves no snapshot there; then the batches after the previous snapshot are replayed, as Kafka does.) A
+file that does not fit (a leftover of an interrupted cleaning, or an index without its log) is a
+NeedsRecoveryError that names it, and nothing is changed. Kafka: LogLoader
 """
 
 from __future__ import annotations

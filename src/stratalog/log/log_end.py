@@ -309,8 +309,8 @@ def _is_plausible(segment: SegmentReader, headers: BatchTable) -> NDArray[np.boo
 def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
     """The end of a log that was closed cleanly: batches after damage belong to it.
 
-    The damaged batch may be whole, with wrong offsets in its header: only batches with correct checksums
-    count.
+    The damaged batch may be whole, with wrong offsets in its header. So only batches with correct checksums
+    are used.
     """
     if not end.hides_something:
         return end

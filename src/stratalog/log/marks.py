@@ -17,14 +17,14 @@ from stratalog.segment.segment import LogSegment
 
 
 class LogMarks:
-    """How far a log reaches, and up to where its records count.
+    """Where a log starts and ends, and up to which offset its records are replicated and decided.
 
     start <= last stable <= high watermark <= end, with one exception: if the log starts inside a batch, a
-    mark in that batch is moved to the first offset of the batch, as in Kafka, which is below the start.
+    mark in that batch is placed at the batch's first offset, below the start, as in Kafka.
 
-    The high watermark and the first unstable offset are published together: a read_committed reader that saw
-    a new high watermark with an old first unstable offset would read records of an open transaction. With
-    `follows_end`, for a log without replicas, the high watermark is the end.
+    The high watermark and the first unstable offset are published together. Otherwise a read_committed reader
+    could see a new high watermark with an old first unstable offset, and read records of an open transaction.
+    With `follows_end`, for a log without replicas, the high watermark is the end.
 
     A mark is changed under the log's lock; reading one takes no lock.
     """

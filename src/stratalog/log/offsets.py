@@ -1,4 +1,4 @@
-"""Marks of a log: an offset, and its place in a segment once it was looked up."""
+"""Marks of a log: an offset, and its place in a segment if that was looked up."""
 
 from __future__ import annotations
 

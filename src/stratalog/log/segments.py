@@ -1,7 +1,7 @@
 """The segments of one log, by base offset.
 
-Readers take no lock: they use a snapshot, two tuples that never change; a change replaces the tuples. Changes
-are rare (a roll, a truncation), lookups are not. Kafka: LogSegments.java
+Readers take no lock: they use a snapshot of two tuples that never change. A change replaces the tuples.
+Changes are rare (a roll, a truncation), lookups are not. Kafka: LogSegments.java
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ class Copies:
                 _check_same(source, copy)
             try:
                 do.act_in(home, lambda: take_marks_of(copy, source))
-                # This comes before the copy gets its name, so that after a crash the checkpoints have its
-                # start and its end, and no cleaner offset of an older log of this name.
+                # Written before the copy gets the log's name. So after a crash the checkpoints have its start
+                # and its end, and no cleaner offset of an older log with that name.
                 do.checkpoint_all(home)
                 self._cleaner.forget(home.path, key)
                 move = PendingMove(key, old_home.path)

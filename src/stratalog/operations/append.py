@@ -1,8 +1,8 @@
 """`append`: appends lines as records to a lone log, until the input ends or a line is wrong.
 
-A line is a value; with a delimiter, a key and a value; or a JSON object as `cat -J` prints it. Lines are
-appended as soon as they arrive, so a slow input does not wait for a full batch. A wrong line ends the
-command: the lines before it are appended, but not this line or any after it.
+A line is a value. With a delimiter it is a key and a value. Or it is a JSON object, as `cat -J` prints it.
+Lines are appended as soon as they arrive, so a slow input does not wait for a full batch. A wrong line ends
+the command: the lines before it are appended, but not this line or any after it.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ It reads only names, sizes and small files, so it takes seconds, however much da
 checksums. Nothing is locked or changed.
 
 In addition to the reasons of `startup_refusals.py`, it reports directories that were never formatted, with
-which a broker does not start, and partitions that the broker would set aside, because its cluster's metadata
-does not assign them to this node.
+which a broker does not start. It also reports partitions that the broker would set aside, because its
+cluster's metadata does not assign them to this node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every operation returns: tables, sentences, totals, a verdict at the end, and a status.
 
-A report is a value. The code that shows it needs nothing else from the operation (`cli/output.py`): people
-get the tables and the sentences, or only the totals; programs get the document; both get the verdict.
+A report is a value. The code that shows it (`cli/output.py`) needs nothing else from the operation. People
+get the tables and the sentences, or only the totals; programs get the document. Both get the verdict.
 """
 
 from __future__ import annotations

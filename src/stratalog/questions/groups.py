@@ -72,7 +72,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsReport(Report):
-    """All groups, or those that were asked for."""
+    """All groups, or those that were requested."""
 
     groups: tuple[ConsumerGroup, ...]
     lags: tuple[GroupLag, ...]

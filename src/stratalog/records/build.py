@@ -178,7 +178,7 @@ def encode_batch(
     """A batch with these header fields; length, CRC and count are computed.
 
     For rewriting a batch: base offset, base timestamp and last offset delta keep their values, whatever the
-    records say, so decoding an uncompressed batch and encoding it again gives the same bytes.
+    records say. So decoding an uncompressed batch and encoding it again gives the same bytes.
     """
     columns = records if isinstance(records, RecordColumns) else _columns_of_records(records)
     return _encode_batch(header, columns, level).tobytes()

@@ -1,7 +1,7 @@
 """Decompresses a run of batches, so that all their records are in one array, whatever their codec and format.
 
-A run without compression stays where it is. If one batch of a run is compressed, all of them are copied to
-the scratch, one after the other, so that a decoder always reads from a single array: copying the few plain
+A run without compression stays where it is. If one batch of a run is compressed, all batches are put into the
+scratch, one after the other, so that a decoder always reads from a single array. Copying the few plain
 batches of a mixed run costs less than looking up the source of each record.
 """
 
@@ -19,8 +19,8 @@ from stratalog.records.compression import CODEC_MASK, Scratch, decompress_into
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable, survey
 
-# A run ends once this much is unpacked, so that it is still in the CPU's second-level cache when it is
-# decoded.
+# A run ends when this much is unpacked, so that the bytes are still in the CPU's second-level cache when they
+# are decoded.
 RUN_SIZE = 512 << 10
 
 

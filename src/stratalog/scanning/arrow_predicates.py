@@ -1,7 +1,7 @@
 """Translates a pyarrow expression to a predicate, as far as it is understood.
 
-pyarrow shows the parts of an expression only in serialized form, as an Arrow batch: the literals are in its
-columns, and the calls in its schema's metadata, one line each in the order of the expression. If anything in
+pyarrow shows the parts of an expression only in serialized form, as an Arrow batch. The literals are in its
+columns. The calls are in its schema's metadata, one line each, in the order of the expression. If anything in
 it is not as expected, the whole expression is UNKNOWN.
 """
 

@@ -14,7 +14,7 @@ _UNSURE = ("\\", "--", "/*", "$$")
 
 
 def is_named(name: str, query: str) -> bool:
-    """Whether the query may read the view of this name; a column of the same name counts too."""
+    """Whether the query may read the view of this name; also True for a column of the same name."""
     # Topics can have dots and hyphens in their names; two hyphens begin a comment.
     pattern = rf"(?<![\w.-])(main\.)?{re.escape(name)}(?![\w.]|-(?!-))"
     return re.search(pattern, _without_texts(query), re.IGNORECASE) is not None

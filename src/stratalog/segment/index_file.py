@@ -1,9 +1,9 @@
 """The common part of a segment's indexes: entries of one size, one after the other, without a header.
 
-While a segment is appended to, Kafka maps its offset and time index at full size, so the file is preallocated
-with zeros after its entries; it is cut to its entries when the segment is rolled or closed. Here the files
-have the same bytes at the same moments, but they are read and written instead of mapped. Every entry is
-written immediately, so the entries in memory are a cache that may be dropped at any time.
+While a segment is appended to, Kafka maps its offset and time index at full size. So such a file is
+preallocated, with zeros after its entries. It is cut to its entries when the segment is rolled or closed.
+Here the files have the same bytes at the same moments, but they are read and written instead of mapped. Every
+entry is written immediately, so the entries in memory are a cache that may be dropped at any time.
 
 An index opens when it is first used. Kafka then treats every slot of the file as an entry, even the zeros
 that a crash left; here zeros are not entries (`docs/formats/offset-index.md`).
@@ -104,7 +104,7 @@ class IndexFile:
 
     @property
     def entry_count(self) -> int:
-        """The number of entries; the zeros after them do not count."""
+        """The number of entries, without the zeros after them."""
         if self._count == _UNOPENED:
             self._open()
         return self._count

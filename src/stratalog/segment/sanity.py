@@ -11,7 +11,7 @@ from stratalog.segment.segment_reader import SegmentReader
 def sanity_check(segment: SegmentReader) -> None:
     """CorruptIndexError if the indexes do not match the log; the bodies of batches are not read.
 
-    Zeros after the entries are ignored. Entries must ascend and lie inside the log, and the last one must
+    Zeros after the entries are ignored. Entries must ascend and point inside the log, and the last one must
     point at a batch that it can belong to. A log with batches must have an offset index.
     """
     _check_offset_index(segment)

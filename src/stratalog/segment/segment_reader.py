@@ -3,13 +3,13 @@
 A reader holds no descriptor and, until its first use, no index, so a directory listing is enough to create
 one.
 
-So each read opens the log by its name, which may belong to another file by then: the cleaner has replaced
-this segment, or a truncated log goes on at the same offset. The thread that renames the files holds the
-segment's lock, and changes the name in the reader before another file can get the old name. So a read
-compares the name again when it is done. If the name has changed, the bytes may come from another file, and
-are read again under the lock. Indexes are only read under the lock. After the files were deleted permanently,
-a read is a DiskError with ENOENT, even if other files have their names by then; a log then looks for the
-offset in its segments again.
+So each read opens the log by its name, which may belong to another file by then: the cleaner may have
+replaced this segment, or a truncated log may have begun a new segment at the same offset. The thread that
+renames the files holds the segment's lock, and changes the name in the reader before another file can get the
+old name. So a read compares the name again when it is done. If the name has changed, the bytes may come from
+another file, and are read again under the lock. Indexes are only read under the lock. After the files were
+deleted permanently, a read is a DiskError with ENOENT, even if other files have their names by then; a log
+then looks for the offset in its segments again.
 
 Kafka: LogSegment.read, FileRecords
 """
@@ -58,8 +58,8 @@ class SegmentReader:
     `size` is the part of the log that is known to be whole sets; nothing after it is read. The writer of the
     segment (`segment.py`) sets it when the bytes are there, and an index entry only points below it. The
     writer also sets `known_largest`, the largest timestamp and its offset, and `first_timestamp`, from which
-    a segment's age counts; both are None until they are needed. Code that renames or deletes the files holds
-    `lock`, and calls `move_to` or `forget_files`.
+    the age of a segment is counted; both are None until they are needed. Code that renames or deletes the
+    files holds `lock`, and calls `move_to` or `forget_files`.
     """
 
     __slots__ = (
@@ -375,7 +375,7 @@ class SegmentReader:
         return batch is not None and batch.max_timestamp == entry.timestamp
 
     def rolling_based_timestamp(self) -> int | None:
-        """The first batch's largest timestamp, from which a segment's age counts; None without a batch."""
+        """The first batch's largest timestamp, where a segment's age starts; None without a batch."""
         if self.first_timestamp is None:
             first = self.find_batch(0, kernel.OFFSET_AT_LEAST, INT64_MIN)
             self.first_timestamp = None if first is None else first.max_timestamp

@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 600
 # archive.
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
-# Runs a typical job, then lets the JVM exit by itself and waits for it: the JVM writes the archive while it
+# Runs a typical job, then lets the JVM exit by itself and waits for it. The JVM writes the archive while it
 # exits, and would be killed if this process ended first.
 _REHEARSAL = """
 import sys

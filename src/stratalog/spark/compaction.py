@@ -107,8 +107,8 @@ class SparkParts:
 def key_parts(rows_count: int, cores: int) -> int:
     """In how many parts the rows of all keys are aggregated.
 
-    As many as keep all cores busy, unless such small parts cost more to start than to run; and at least so
-    many that a core can sort each part in memory.
+    Enough parts to keep all cores busy, unless such small parts take longer to start than to run; and so many
+    that a core can sort each part in memory.
     """
     busy = min(cores * PACKS_PER_CORE, math.ceil(rows_count / FEWEST_ROWS))
     return max(1, busy, math.ceil(rows_count / MOST_ROWS))

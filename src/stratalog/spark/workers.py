@@ -1,8 +1,8 @@
 """What a Python worker of Spark needs: the driver's version of Stratalog, a cache for compiled kernels.
 
-It also makes a worker end quietly. A query with a LIMIT may be done before its tasks are; Spark then closes
-the connection to their workers, and the daemon of PySpark 4.3 prints a traceback for each into the user's
-output.
+It also makes a worker end quietly. A query with a LIMIT may be done before its tasks are. Spark then closes
+the connection to their workers, and the daemon of PySpark 4.3 would print a traceback for each into the
+user's output.
 """
 
 from __future__ import annotations

@@ -125,9 +125,9 @@ def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
         raise CorruptIndexError(
             index.path, f"its last entry points to byte {entry.position}, where no batch starts."
         )
-    # The entry's offset is never below the base offset of the batch: before 2.0 an entry held the first
-    # offset of the append; since then it holds the last one, which may belong to a later batch. An old
-    # wrapper message does not say its first offset, so only v2 batches are checked.
+    # The entry's offset is never below the base offset of the batch. Before 2.0, an entry had the first
+    # offset of the append; since then it has the last one, which may belong to a later batch. An old wrapper
+    # message does not say its first offset, so only v2 batches are checked.
     if batch.magic == MAGIC_V2 and entry.offset < batch.base_offset:
         raise CorruptIndexError(
             index.path,

@@ -10,9 +10,9 @@
 5. LeaderEpochFileCache.truncateFromStart rewrites `leader-epoch-checkpoint` and syncs it: the only sync.
 6. The newest producer snapshot is read.
 
-To recover a segment (LogSegment.recover): producer snapshots after it are deleted and the one at its start
-is read; all batches are read and their checksums compared; both indexes are rebuilt in place; a producer
-snapshot is written at its end. Indexes and snapshots are not synced.
+To recover a segment (LogSegment.recover), Kafka deletes producer snapshots after it and reads the one at its
+start. It reads all batches, compares their checksums, and rebuilds both indexes in place. Then it writes a
+producer snapshot at the segment's end. Indexes and snapshots are not synced.
 
 The scan is our own, which is several times as fast as Java's. Left out are Java itself, the open descriptors
 (files are closed at once), and the removal of the clean-shutdown file. These steps come from the source of

@@ -3,8 +3,8 @@
 So the readers continue while the device syncs. Only a few scanned partitions may wait in memory to be
 finished: if there are too many, the thread that collects the scans waits, and with it the readers. All
 partitions that wait are finished together, because the device syncs many files in little more time than one
-file. First each of them does its steps up to the first file that must be written; then these files are
-written together; and so on.
+file. First each partition does its steps up to the first file that must be written. Then the files of all
+these partitions are written together, and so on.
 """
 
 from __future__ import annotations

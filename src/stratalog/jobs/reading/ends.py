@@ -48,9 +48,9 @@ def ends_of(
     """What a read may see of a log at this moment.
 
     Bytes after the last batch of a cleanly closed log are damage: a CorruptRecordError, unless damage is
-    skipped. With `passes_open`, a read of committed records does not stop at an open transaction: it reads to
-    the end of the log and leaves out only that transaction's records, like a coordinator that loads its
-    topic.
+    skipped. With `passes_open`, a read of committed records does not stop at an open transaction. Like a
+    coordinator that loads its topic, it reads to the end of the log and leaves out only that transaction's
+    records.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:
@@ -131,8 +131,8 @@ def _search(view: LogView, ends: Ends, bound: ReadBound, options: ReadOptions) -
     """The first record at or after the time of a bound; None if the bound is not a time.
 
     If damage may hide an earlier record of that time, this is an error, unless damage is skipped. If damage
-    is skipped, a read that would start at that time starts at the damage, so that it loses no record; a read
-    that would end at that time ends at the damage, so that it returns no later record.
+    is skipped, a read that should start at that time starts at the damage, so that it loses no record. A read
+    that should end at that time ends at the damage, so that it returns no later record.
     """
     timestamp = _timestamp(view, bound)
     if timestamp is None or timestamp < 0:

@@ -309,7 +309,7 @@ class LogApi(ABC):
         return None if found is None else found.offset
 
     def offset_of_newest(self) -> int | None:
-        """The offset of the record with the largest timestamp; None where no record has one."""
+        """The offset of the record with the largest timestamp; None if no record has one."""
         self._check_open()
         found = self._below.fetch_offset_by_timestamp(SpecialTimestamp.MAX_TIMESTAMP)
         return None if found is None else found.offset

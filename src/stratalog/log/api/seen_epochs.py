@@ -1,7 +1,7 @@
 """The leader epochs of a log that is only read, even if their file is damaged.
 
 A garbled `leader-epoch-checkpoint` takes a broker's whole log directory offline. A reader rarely needs it, so
-a view only warns about it. When somebody first asks for the epochs, it rebuilds them from the batches as
+a view only warns about it. When the epochs are first needed, the view rebuilds them from the batches as
 recovery would, which reads every header of the log. Kafka: LogSegment.recover
 """
 

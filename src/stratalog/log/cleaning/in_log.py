@@ -1,5 +1,4 @@
-"""Compacts an open log: `clean.py` decides and writes; this module flushes the log before and changes it
-after.
+"""Compacts an open log: flushes it, lets `clean.py` decide and write new segments, and swaps them in.
 
 Kafka: Cleaner.doClean, UnifiedLog.replaceSegments
 """

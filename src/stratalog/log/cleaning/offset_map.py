@@ -1,13 +1,13 @@
 """The offset map of compaction: for each key the last offset at which it was written.
 
 The map holds only a key's hash, so an entry has the same size for a key of any length. The hash is
-SipHash-128 with a new random key for each use of the map: a client that chooses its records' keys cannot make
-two of them collide, which would compact another client's record away. 120 bits of the hash are used, 32 of
-them to choose the slot: docs/decisions/0018-keyed-hash.md has the odds.
+SipHash-128 with a new random key for each use of the map: so a client cannot choose a key that collides with
+another client's key, whose record would then be removed. 120 bits of the hash are used, 32 of them to choose
+the slot: docs/decisions/0018-keyed-hash.md has the odds.
 
 A map takes as many keys as Kafka's map of the same size, whose entries have 24 bytes. So a round of cleaning
-ends at the same offset as Kafka's. An entry here has 16 bytes, so at most three of four slots are used,
-searches are short, and there is room left for two bits for each offset: whether it was stored, and whether it
+ends at the same offset as Kafka's. An entry here has only 16 bytes. So at most three of four slots are used,
+and searches are short. There is also room for two bits for each offset: whether it was stored, and whether it
 is the last of its key. With these bits the second pass needs neither hashes nor lookups for the records that
 the first pass has seen. Kafka: SkimpyOffsetMap, with MD5
 """

@@ -1,7 +1,7 @@
 """Appends what is left of a group of segments to the segment that replaces them.
 
-Compressing and writing take about as long as reading and judging the next run, and need no GIL: if there is
-much to write, a separate thread does both, a few runs behind.
+Compressing and writing a run take about as long as reading and judging the next one, and need no GIL. So if
+there is much to write, a separate thread does both, a few runs behind.
 """
 
 from __future__ import annotations

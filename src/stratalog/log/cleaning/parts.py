@@ -90,7 +90,7 @@ class PartMemory:
         return self._buffer
 
     def walk(self, end: int) -> tuple[BatchTable, int, WalkStop]:
-        """The headers of the batches in the first `end` bytes, where they end, and why there."""
+        """The headers of the batches in the first `end` bytes, where the batches end, and why."""
         count, at = 0, 0
         while True:
             walk = walk_batches(self._buffer, start=at, end=end, table=self._table[count:])

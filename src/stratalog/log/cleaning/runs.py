@@ -1,7 +1,7 @@
 """Reads a segment's records in runs of batches, for both passes of the cleaner, in reused memory.
 
-Reading, unpacking and hashing take longer than the cleaner's own work on a run, and all of them run
-without the GIL: other threads prepare the next runs while the caller works on this one.
+Reading, unpacking and hashing take longer than the cleaner's own work on a run, and need no GIL. So other
+threads prepare the next runs while the caller works on this one.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class RunReader:
     ) -> closing[Generator[DecodedRun, None, None]]:
         """All batches from a position on; CorruptRecordError if they do not reach the end of the file.
 
-        The keys are hashed if `is_hashed` and the reader was told how. At the end of the context no thread
-        reads the segment any more, also if it ends with an error.
+        The keys are hashed if `is_hashed` is set and the reader has a function for it. At the end of the
+        context no thread reads the segment any more, also if it ends with an error.
         """
         decoder = _Decoder(segment, start_position, self._hash_rows if is_hashed else None)
         chunks_count = -(-(segment.size - start_position) // CHUNK_SIZE)

@@ -10,9 +10,10 @@ record is replaced only by a later one, so the same pass can draw batches and lo
 keys. 3. Each sampled batch is filtered as the cleaner would. The part of its size that this frees is a number
    between 0 and 1, and the mean of these numbers estimates the part of the log's bytes that is freed.
 
-The bound is twice the standard error, which is computed from the differences of neighbouring draws, plus 3/n
-of the bytes: what n draws have never hit may still be a share of up to 3/n (the rule of three). Keys with
-many versions do not distort the estimate, because batches are drawn, not keys.
+The bound is twice the standard error plus 3/n of the bytes. The standard error is computed from the
+differences of neighbouring draws. The 3/n are for what n draws have never hit: that may still be a share of
+up to 3/n (the rule of three). Keys with many versions do not distort the estimate, because batches are drawn,
+not keys.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds the keys, or prefixes of keys, that take the most space, in memory that does not grow with them.
 
 A table has room for some tens of thousands of keys. When it is full, the keys with the smallest counts are
-removed, and the largest removed count is remembered: a key that is added later may have been counted before,
-and may lack at most that much. So keys that are large from the start are counted exactly, and for every other
-key the largest possible error is known.
+removed, and the largest removed count is remembered. A key that is added later may be one of those removed:
+its count may be too low, by at most that much. So keys that are large from the start are counted exactly, and
+for every other key the largest possible error is known.
 """
 
 from __future__ import annotations

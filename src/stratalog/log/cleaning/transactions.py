@@ -1,7 +1,7 @@
 """Tracks the transactions of a scan: whose records were aborted, and whose markers are still needed.
 
-A marker stays as long as a batch of its transaction stays: without its commit marker, a reader would treat
-the transaction as open; without its abort marker, the next commit marker of the producer would commit it. The
+A marker stays as long as a batch of its transaction stays. Without its commit marker, a reader would treat
+the transaction as open. Without its abort marker, the next commit marker of the producer would commit it. The
 entry of an aborted transaction goes into the cleaned segment's transaction index together with its marker.
 Kafka: CleanedTransactionMetadata
 """

@@ -5,8 +5,8 @@ off an old instance of a producer, and determines the last stable offset. A tran
 marker is in the log, then unreplicated until the high watermark has passed the marker; only then may a
 read_committed reader go on.
 
-The whole state can be rebuilt from the log by replaying every batch. Snapshots (`snapshot.py`) avoid that:
-the state in memory covers the log up to `map_end_offset`, and a snapshot of it is written when a segment is
+The whole state can be rebuilt from the log by replaying every batch. Snapshots (`snapshot.py`) avoid that.
+The state in memory covers the log up to `map_end_offset`. A snapshot of it is written when a segment is
 rolled and when the log is closed.
 
 The state is changed under the lock of the log; `has_late_transaction` and `len(producers)` need no lock.

@@ -11,7 +11,8 @@ from stratalog.log.producers.entry import TxnMetadata
 class Transactions:
     """Transactions sorted by first offset, which is not always the order in which they are added.
 
-    `first` is the transaction with the lowest first offset, or None: nearly every append asks for it.
+    `first` is the transaction with the lowest first offset, or None. It is stored, because nearly every
+    append needs it.
     """
 
     __slots__ = ("_by_offset", "_offsets", "first")

@@ -1,8 +1,8 @@
 """Checks whether the indexes of a segment that is not scanned match its log, without reading the log.
 
 A broker does not check this when it starts. If an index is padded with zeros or belongs to another segment,
-one of three things happens (`docs/formats/offset-index.md`): the broker rolls the segment at once, or it
-takes 0 for the segment's largest timestamp and deletes the segment, or it finds no records by time.
+the broker may roll the segment at once. Or it may take 0 for the segment's largest timestamp, and delete the
+segment; or it may find no records by time (`docs/formats/offset-index.md`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ here is on the device. A power cut at any moment leaves the bytes in the log or 
   line.
 - A whole file is renamed. Its line is written first: a renamed file without a line could be mistaken for a
   worthless copy. A line without its file is from a killed run, and the next run moves the file.
-- A line that a crash has torn does not count (`manifest_file.py`).
+- A line that a crash has torn is ignored (`manifest_file.py`).
 
 Why: docs/decisions/0015-quarantine.md.
 """

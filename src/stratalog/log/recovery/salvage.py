@@ -1,10 +1,10 @@
 """Salvages readable batches after damage, for a log without another copy: chooses them, rewrites the segment.
 
 Kafka drops everything after the first bad batch. Gaps in offsets are legal, so more can be kept, but only
-batches that are certain: whole v2 batches with a correct checksum, a leader epoch that is not below that of
-the batch before, and offsets between the last kept batch and the next segment. The checksum alone is not
-enough: it covers neither offset nor length, and it is also correct in stale blocks of other files.
-Transactions that were open at a gap are left out (`salvage_transactions.py` says why).
+batches that are certain. These are whole v2 batches with a correct checksum, with a leader epoch that is not
+below that of the batch before, and with offsets between the last kept batch and the next segment. The
+checksum alone is not enough: it covers neither offset nor length, and it is also correct in stale blocks of
+other files. Transactions that were open at a gap are left out (`salvage_transactions.py` says why).
 
 The segment is rewritten to a new file, which replaces it as a cleaned segment does: .cleaned, .swap, live. So
 the inventory can handle a power cut at any moment in between.

@@ -53,7 +53,7 @@ class AuditedTopic:
 class AuditReport(Report):
     """All findings, the worst first. `audited` is what a later audit need not read again.
 
-    `map` is what the page shows in addition to the findings, if the audit was asked for it.
+    `map` is what the page shows in addition to the findings; None unless the audit ran with `mapped`.
     """
 
     findings: tuple[AuditFinding, ...]
@@ -145,7 +145,7 @@ class AuditReport(Report):
         return pyarrow.Table.from_pylist(rows, schema=_schema())
 
     def to_html(self) -> str:
-        """The report as one page that needs no network. UsageError if the audit was not asked to map."""
+        """The report as one page that needs no network. UsageError unless the audit ran with `mapped`."""
         from stratalog.operations.audit.page.page import build_page
 
         if self.map is None:

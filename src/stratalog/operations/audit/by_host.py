@@ -22,7 +22,7 @@ from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAudit:
-    """What each host is asked to do with its directories."""
+    """What each host does with its directories."""
 
     names: tuple[str, ...]
     sources: TopicSources

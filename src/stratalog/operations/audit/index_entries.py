@@ -5,8 +5,8 @@ after those of all batches before it. The offset of an entry depends on the rele
 is the last offset of the batch that the entry points to. From 2.0 on it was the last offset of the append
 that began with this batch, and before 2.0 the first offset of that append.
 
-An entry of the time index has the largest timestamp up to its offset: no batch before that offset has a later
-timestamp, and the batch that contains the offset has this timestamp.
+An entry of the time index has the largest timestamp up to its offset. So no batch before that offset has a
+later timestamp, and the batch that contains the offset has this timestamp.
 
 Kafka: LogSegment.append, OffsetIndex, TimeIndex
 """

@@ -25,7 +25,7 @@ class PartitionState:
         self.segments: dict[int, tuple[str, AuditedSegment]] = {}
         self.spots: list[Spot] = []
         self.error: str | None = None
-        self.audited: AuditedPartition | None = None  # once its segments are combined
+        self.audited: AuditedPartition | None = None  # set when its segments are combined
 
     @property
     def ordered(self) -> list[AuditedSegment]:

@@ -41,7 +41,7 @@ _CONTROL_LABELS = {
 
 
 class Contents(NamedTuple):
-    """The two texts of a record; None where the tool prints neither text nor label."""
+    """The two texts of a record; None if the tool prints neither text nor label."""
 
     key: str | None
     payload: str | None

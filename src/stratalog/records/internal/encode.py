@@ -141,8 +141,10 @@ def _type_writer(kind: str, field: Field, version: int, flexible: bool, *, nulla
 
 
 def _nullable_struct_writer(writer: Writer, *, tagged: bool) -> Writer:
-    """A struct that may be null has a marker before it: a byte, -1 for null and 1 otherwise; in a tagged
-    field a varint, 0 or 1."""
+    """A struct that may be null has a marker before it.
+
+    The marker is a byte, -1 for null and 1 otherwise; in a tagged field it is a varint, 0 or 1.
+    """
 
     def write(out: bytearray, values: Values | None) -> None:
         if tagged:

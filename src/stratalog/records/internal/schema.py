@@ -250,8 +250,10 @@ def _type_reader(kind: str, field: Field, version: int, flexible: bool, *, nulla
 
 
 def _nullable_struct_reader(reader: Reader, *, tagged: bool) -> Reader:
-    """A struct that may be null has a marker before it: a byte, negative for null; a varint, 0 for null, if
-    the struct is a tagged field."""
+    """A struct that may be null has a marker before it.
+
+    The marker is a byte, negative for null; in a tagged field it is a varint, 0 for null.
+    """
     read_marker = wire.read_compact_length if tagged else wire.read_int8
 
     def read(buffer: Buffer, position: int) -> tuple[dict[str, FieldValue] | None, int]:

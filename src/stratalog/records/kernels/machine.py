@@ -49,7 +49,7 @@ _IS_OFF = bool(getattr(config, "DISABLE_JIT", False))  # by Numba's own file of 
 
 
 def counts_of(kernel: Kernel[..., Any]) -> tuple[int, int]:
-    """How often this process has compiled a kernel, and loaded it; each set of argument types counts."""
+    """How often this process has compiled a kernel, and loaded it; each set of argument types is counted."""
     if not MACHINE.has(kernel) or _IS_OFF:
         return 0, 0
     stats = MACHINE.of(kernel).stats

@@ -1,4 +1,4 @@
-"""Finds batches after damage, where no length says where the next batch starts: it may start at any byte.
+"""Finds batches after damage, when no length leads to the next batch: it may start at any byte.
 
 The checksum covers neither the offset nor the length, so both are checked against the offsets and epochs that
 may follow here. The checksum is computed only if they fit, so the search takes little longer than a look at

@@ -199,7 +199,7 @@ def write_batch(batch: Any, base_position: int, out: Bytes, at: int) -> Any:
         count = 2
     numbers[count - 1] = base_position + batch.position
     words[count], numbers[count] = _timestamp_type(batch), batch.max_timestamp
-    words[count + 1], numbers[count + 1] = SIZE, batch["size"]  # `.size` is 1 where this runs as plain Python
+    words[count + 1], numbers[count + 1] = SIZE, batch["size"]  # `.size` is 1 if this runs as plain Python
     words[count + 2], numbers[count + 2] = MAGIC, batch.magic
     words[count + 3], numbers[count + 3] = CODECS + (attributes & CODEC_MASK), batch.crc
     for i in range(count + 4):
