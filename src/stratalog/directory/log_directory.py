@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class LogDirectory:
     """One directory of a session; `path` is absolute, `failure` says why it is offline, or is None.
 
-    `appends`: records are appended, so a kill may lose some. So no note keeps the epoch.
+    `appends`: records will be appended. A kill may lose some of them, so no note keeps the epoch.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class LogDirectory:
         `is_beside_epoch`: another directory has an epoch, so this one, which has none, must not say -1
         (`clean_shutdown.py`).
         """
-        self.locks.check()  # a broker that found the lock gone may have started since
+        self.locks.check()  # if the lock was lost, a broker may have started since
         content = self._promise if content is None else content
         self.state.put_back(content.beside_epoch() if is_beside_epoch else content)
 

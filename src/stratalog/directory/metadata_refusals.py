@@ -54,9 +54,9 @@ _QUORUM_FIELDS: Sequence[dict[str, type]] = (
 def of_metadata_places(
     disk: DiskReader, directories: Sequence[str], metadata_directory: str | None
 ) -> Iterator[StartupRefusal]:
-    """Metadata that is a file, or where the broker does not look for it.
+    """Metadata that is a file, or is in a directory in which the broker does not look for it.
 
-    If `metadata_directory` is not known, the first directory with metadata is taken for the right one.
+    If `metadata_directory` is not known, the first directory with metadata is assumed to be the right one.
     """
     found = []
     for directory in directories:

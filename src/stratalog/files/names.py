@@ -141,7 +141,7 @@ def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.
 
 
 LAST_DIGITS = f"{INT64_MAX:020d}"
-"""The largest offset as written in a name; twenty digits sort as their numbers do."""
+"""The largest offset as written in a name. As text, names of twenty digits sort like numbers."""
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:

@@ -59,7 +59,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def tell_in_child(inheritable: Inheritable) -> None:
-    """Call `start_over_in_child` of this object in every child that is forked while it lives."""
+    """Call `start_over_in_child` of this object in every child that is forked while the object exists."""
     _inheritable.add(inheritable)
 
 

@@ -181,7 +181,7 @@ def _classic_member(member: Mapping[str, Any], is_consumer: bool) -> Row:
 
 
 def _embedded(name: str, raw: bytes) -> Row:
-    """Decodes bytes that a client wrote and brokers do not check; empty if they are not such a message."""
+    """Decodes a message that a client wrote and brokers do not check; empty if it cannot be read."""
     try:
         version, position = wire.read_int16(raw, 0)
         values, _ = decode_message(schema_named(name), version, raw, position)

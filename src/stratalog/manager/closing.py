@@ -4,7 +4,7 @@
 2. each log: flushed, its snapshot written, its indexes trimmed; several at a time in each directory
 3. by directory, if all of its logs are closed: recovery points, then log start offsets
 4. the clean-shutdown files (`Session.put_back_all`), when steps 1 to 3 are done for all directories, because
-the epoch in the files depends on all of them
+   the epoch in the files depends on all of them
 
 If a log fails to close, its directory has failed; the others have not. Kafka: LogManager.shutdown
 """

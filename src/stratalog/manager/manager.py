@@ -383,9 +383,9 @@ class LogManager:
         """Move a log to another directory: copied while it is in use, then swapped. Returns the new one.
 
         The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
-        flushing it after the swap raises a LogMovedError. If another thread is moving the same log, this
-        waits for it; a move to another directory then ends with a LogDeletedError. UsageError if the log is
-        there already.
+        flushing it after the swap raises a LogMovedError. If another thread is moving the log to the same
+        directory, this waits for it; a move to any other directory is aborted, with a LogDeletedError.
+        UsageError if the log is there already.
         """
         key = TopicPartition.of(topic_partition)
         self._life.check_opener()

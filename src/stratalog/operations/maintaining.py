@@ -4,8 +4,8 @@
    request.
 2. The plan is made by reading them, without a change. A dry run ends here.
 3. Only logs that the plan changes are opened, changed and closed. In each directory the clean-shutdown file
-is removed before the first change. Then the changes are made and the checkpoints written. Last, the file is
-written again with the epoch it had.
+   is removed before the first change. Then the changes are made and the checkpoints written. Last, the file
+   is written again with the epoch it had.
 
 A deleted file is renamed to `.deleted` and stays for file.delete.delay.ms. This process does not wait that
 long: the next run after that time, or the next start of a broker, removes the files. With `purges` they are

@@ -100,7 +100,8 @@ def require_pyspark() -> None:
 def own_python(context: SparkContext | None) -> Iterator[None]:
     """Inside the block, an embedded Spark runs new functions on this Python, unless the user chose another.
 
-    On a cluster this Python may not exist, so Spark's choice stays. Spark Connect has no context.
+    On a cluster this Python may not exist, so Spark's choice stays. Spark Connect, which has no context, is
+    left alone.
     """
     if context is None or PYTHON_VARIABLE in os.environ or not (context.master or "").startswith("local"):
         yield

@@ -104,7 +104,7 @@ class _Place:
 class Committer:
     """Commits or discards one write to a log directory.
 
-    `stream` is the common prefix of the write names of its stream, if it belongs to one.
+    `stream` is the common prefix of the names of all writes of its stream, if it belongs to one.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Sets base offsets and the leader epoch in the batches of a staged segment, in place.
 
 Both are outside the checksum, so that a leader can set them: no payload byte is read. Offsets in a staged
-segment have no gaps, so each batch's base offset follows from the counts before it, not from its header. So
-an interrupted patch can simply be repeated.
+segment have no gaps, so the base offset of a batch follows from the numbers of records before it, not from
+its header. So an interrupted patch can simply be repeated.
 """
 
 from __future__ import annotations

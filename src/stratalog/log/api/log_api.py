@@ -124,9 +124,9 @@ class LogApi(ABC):
     ) -> tuple[int, int]:
         """Append records, all or none; returns the first and the last offset. Bytes are a record's value.
 
-        They are one batch, or several if one would be larger than `max.message.bytes` (1 MiB unless
-        configured). An error leaves none of them, and readers see all of them at once. A crash may leave
-        the first ones of several batches.
+        They become one batch, or several if one would be larger than `max.message.bytes` (1 MiB by default).
+        After an error none of them is in the log, and readers see all of them at the same time. After a
+        crash, only the first of several batches may be there.
         """
         log = self._writable()
         now = self._clock()
@@ -165,7 +165,7 @@ class LogApi(ABC):
     def append_arrow(
         self, table: pa.Table | pa.RecordBatch, *, codec: CodecName | None = None
     ) -> tuple[int, int]:
-        """Append the rows of an Arrow table: `value`, and where present `key`, `timestamp`, `headers`.
+        """Append the rows of an Arrow table: `value` and, if present, `key`, `timestamp`, `headers`.
 
         A row without a timestamp gets the present time. The other columns of a read, such as `offset`, are
         ignored; a column of any other name is a UsageError. The rows go into batches of 16 KiB before
@@ -185,7 +185,7 @@ class LogApi(ABC):
         options = BatchOptions(codec=self._codec if codec is None else codec_of(codec))
         known = appended_columns(table, self._clock())
         offsets = [
-            # A producer's batch counts from 0; the base offset is outside the CRC.
+            # The offsets of a producer's batch count from 0; the base offset is outside the CRC.
             self._append_one(log, bytes(_BASE_OFFSET_SIZE) + batch[_BASE_OFFSET_SIZE:])
             for batch in build_batches(known, options)
         ]
@@ -300,7 +300,7 @@ class LogApi(ABC):
         return pa.Table.from_batches(batches, schema=arrow_schema(columns))
 
     def offset_for_time(self, time: datetime | int) -> int | None:
-        """The offset of the first record that is not before a time; None if all are.
+        """The offset of the first record that is not before a time; None if all records are before it.
 
         A time is a datetime with a time zone, or milliseconds since 1970.
         """

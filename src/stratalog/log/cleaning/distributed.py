@@ -3,9 +3,8 @@
 Theory of operation. The log has groups of segments, as in `clean.py`; each group becomes one segment.
 
 1. A task for each segment reads its keys, and emits a hash and an offset for each record. The tasks of the
-dirty part also say which of these records replace older ones with the same key. Each task returns which
-transactions its
-   segment begins and ends, so that later groups know which markers they need.
+   dirty part also say which of these records replace older ones with the same key. Each task returns which
+   transactions its segment begins and ends, so that later groups know which markers they need.
 2. The runner finds the records whose key has a newer version, by an aggregation over all keys.
 3. A task for each group rewrites it, by the cleaner's own code, into a folder of its own inside the log's
    directory. A task that is killed or run twice leaves a folder that nobody uses.
@@ -168,7 +167,7 @@ def clean_in_parts(
     *,
     on_read: Callable[[int], object] = lambda _: None,
 ) -> CleanResult:
-    """Compact the log once, to the end of its dirty part; the same files as those of `clean_log`.
+    """Compact the log once, to the end of its dirty part; writes the same files as `clean_log`.
 
     Nothing is replaced until all new files are checked. `on_read` is called with the bytes read. UsageError
     if there is not enough room for the new segments. WorkerError if the disk of a task fails: other logs can
@@ -227,7 +226,7 @@ def foresee_parts(disk: DiskReader, segments: Sequence[SegmentReader], engine: E
 def check_access(disk: DiskReader, stamp: FileStamp) -> None:
     """OtherFileError if this machine sees another file.
 
-    DiskError or FileOwnerError if this user may not write files beside it that have its owner.
+    DiskError if this user may not create files beside it, FileOwnerError if they could not get its owner.
     """
     stamp.check(disk)
     directory = parent_path(stamp.path)

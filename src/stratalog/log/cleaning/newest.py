@@ -20,7 +20,7 @@ NO_OFFSET = -1
 class NewerRecords(Protocol):
     """`latest_offset` is the last offset that was looked at: later records stay as they are.
 
-    `hash_rows` hashes the keys of a run, for segments of which `needs_hashes` says so.
+    `hash_rows` hashes the keys of a run, for segments for which `needs_hashes` is true.
     """
 
     @property
@@ -33,8 +33,7 @@ class NewerRecords(Protocol):
         """Whether `find` needs the hashes of the keys of the segment with this base offset."""
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """Write for each row its own offset if it is the last of its key, a later offset if it is not, or
-        -1."""
+        """Write for each row its own offset if it is the last of its key, else a later one; -1 if unknown."""
 
 
 class ReplacedRecords:

@@ -1,9 +1,10 @@
 """Replaces old segments by new ones so that a crash at any moment leaves the old ones or the new ones.
 
-1. The new files, complete and on the device as `.cleaned`, become `.swap`, the highest base first: until the
-lowest one has its new name, a start after a crash throws all of them away. 2. The old files become
-`.deleted`. 3. The new files get their final names. After a crash the next start does this, and removes the
-   old files in the range of the new ones.
+1. The new files, complete and on the device as `.cleaned`, become `.swap`, the highest base first. Until the
+   lowest one has its new name, a start after a crash throws all of them away.
+2. The old files become `.deleted`.
+3. The new files get their final names. After a crash the next start does this, and removes the old files in
+   the range of the new ones.
 
 The directory is synced between the steps. Otherwise a file system may make a later rename durable before an
 earlier one. Then a new file that is still named `.cleaned` would be thrown away although its originals are

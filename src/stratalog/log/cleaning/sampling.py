@@ -6,8 +6,9 @@ sampled batches are stored, and only what is left of these batches is written an
 1. The log's bytes are divided into as many equal parts as batches are wanted, and a byte is drawn from each
    part. The batch that contains this byte is sampled, so a batch's chance is in proportion to its size.
 2. One pass over the log puts the keys of sampled batches into a map, and records where they occur again. A
-record is replaced only by a later one, so the same pass can draw batches and look for later versions of their
-keys. 3. Each sampled batch is filtered as the cleaner would. The part of its size that this frees is a number
+   record is replaced only by a later one, so the same pass can draw batches and look for later versions of
+   their keys.
+3. Each sampled batch is filtered as the cleaner would do it. The part of its size that this frees is a number
    between 0 and 1, and the mean of these numbers estimates the part of the log's bytes that is freed.
 
 The bound is twice the standard error plus 3/n of the bytes. The standard error is computed from the

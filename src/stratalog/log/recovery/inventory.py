@@ -5,8 +5,8 @@ lowest, renames the segments they replace to .deleted, and then removes the suff
 of these steps. Kafka then reads the names like this (LogLoader, before it loads a segment):
 
 1. .deleted files are garbage. A .cleaned file proves that the renaming to .swap was not finished. So the
-.cleaned files are garbage, and so is every .swap file from the lowest .cleaned offset on. 2. Any other
-.log.swap is complete. These files replace everything from the lowest of them to the end of the
+   .cleaned files are garbage, and so is every .swap file from the lowest .cleaned offset on.
+2. Any other .log.swap is complete. These files replace everything from the lowest of them to the end of the
    highest, including indexes and snapshots; what they replace is garbage.
 3. The .swap files lose their suffix.
 

@@ -26,8 +26,8 @@ class ScanTask:
 
     `start_position` is above 0 if only producers are needed, and a snapshot covers the batches before it.
     `index_path` and `time_index_path` are the files to compare with; None if they are missing or not needed.
-    `is_last`: the log ends in this segment, which is recovered. `cut_ends_log`: the log ends in this segment
-    if it is cut, because a broker removes all after it.
+    `is_last`: this is the last segment of the log, and it is recovered. `cut_ends_log`: if this segment is
+    cut, the log ends there, because a broker removes all segments after it.
     """
 
     name: str
@@ -123,7 +123,7 @@ def _scan(
 def _without_stale_tail(
     disk: DiskReader, task: ScanTask, scan: SegmentScan, buffer: Bytes | None
 ) -> SegmentScan:
-    """The scan up to the stale batches that hide the log's end. If there are any, it reads again."""
+    """The scan without stale batches that hide the log's end. If there are any, the file is read again."""
     if scan.stop is ScanStop.INVALID_OFFSET:
         return scan  # the segment is emptied
     stale = find_stale_tail(

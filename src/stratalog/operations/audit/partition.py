@@ -134,7 +134,7 @@ def _checkpoints(partition: AuditedPartition) -> Iterator[Spot]:
 
 
 def new_stitch() -> ProducerStitch:
-    """The producers of a log before its first segment: no snapshot is used, and none expires."""
+    """The producer state before the first segment of a log: no snapshot is used, and no producer expires."""
     return ProducerStitch(SnapshotSet((), lambda _: None), now_ms=0, producer_id_expiration_ms=1)
 
 

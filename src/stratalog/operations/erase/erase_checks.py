@@ -55,7 +55,7 @@ def check_staged(disk: DiskReader, directory: str, key: TopicPartition, matcher:
 def unknown_files(disk: DiskReader, directory: str) -> Iterator[str]:
     """The files in a partition's directory that a broker does not know, such as a copy made by hand.
 
-    Those of killed compactions on a cluster are not among them: a run removes them before it searches.
+    Files that killed compactions on a cluster left are not included: a run removes them before it searches.
     """
     ours = {last_name(folder) for folder in task_folders(disk, directory)}
     for entry in disk.list_directory(directory):
