@@ -34,7 +34,7 @@ Entry = TypeVar("Entry")
 # not a number.
 ParseFields = Callable[[list[str]], Entry | None]
 
-# Java's \s and BufferedReader.readLine; Python's own know more white space and line ends.
+# Java's \s and BufferedReader.readLine; Python's equivalents accept more kinds of white space and line ends.
 _BLANKS = re.compile(r"[ \t\n\x0b\f\r]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _LONGEST_QUOTE = 200

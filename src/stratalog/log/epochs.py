@@ -234,7 +234,7 @@ class LeaderEpochFileCache:
                 return
             first = EpochEntry(entries[removed - 1].epoch, start_offset)
             if removed == 1 and first == entries[0]:
-                return  # as at nearly every start; the file would be written again as it is
+                return  # nothing changes, as at nearly every start
             self._entries = (first, *entries[removed:])
             self._stale = True
         self._flush_soon()

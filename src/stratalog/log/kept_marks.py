@@ -1,4 +1,4 @@
-"""The marks of one log in the checkpoints beside it.
+"""The marks of one log in the checkpoints of its log directory.
 
 They are updated before the log's files change, so that after a crash in between no mark promises more than
 the files hold.

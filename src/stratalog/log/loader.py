@@ -287,7 +287,7 @@ def _sync_parent(disk: Disk, directory: str) -> None:
 
 
 def _delete_leftovers(disk: Disk, directory: str, names: Iterable[str]) -> None:
-    """Delete files whose process ended before their delay was over."""
+    """Delete .deleted files whose process ended before it could delete them."""
     for name in names:
         if name.endswith(_DELETED) and parse_kraft_snapshot_file(name) is None:
             disk.delete(join_path(directory, name))

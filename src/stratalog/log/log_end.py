@@ -1,6 +1,6 @@
 """Finds where a log ends, why it ends there, and how its last writer left it.
 
-who asks                                        the log ends after
+who needs the end                               the log ends after
 any reader (`last_whole`)                       the last whole batch; a writer may be writing the next one
 ... that also needs the reason (`end_of`)       the same, with what follows it
 a reader, not closed cleanly (`valid_end`)      the last batch with a correct checksum: the rest is from a
@@ -9,7 +9,7 @@ a reader, closed cleanly (`valid_end`)          the last batch, even after damag
                                                 After damage its checksum must be correct
 a writer (`clean_end`)                          the last whole batch, which must be the end of the file
 `stratalog format` (`last_epoch`)               the last batch, of which only the leader epoch is needed
-a listing (`last_batch`)                        the last whole batch, whose header says more than its offset
+a listing (`last_batch`)                        the last whole batch, of which the whole header is needed
 
 All of these read only the newest segment, from the last entry of its index on. Recovery decides where a log
 that was not closed cleanly will end, from the scans of all its segments (`recovery/sequence.py`).

@@ -49,7 +49,7 @@ class EstimateTask:
 
 
 def _uncounted(size: int) -> None:
-    """No `on_read` was given."""
+    """The default for `on_read`: does nothing."""
 
 
 def estimate_partition(

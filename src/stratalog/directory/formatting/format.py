@@ -4,8 +4,8 @@
 2. All of them are locked, and examined again. Logs of `open_log` that were closed are taken over, as in any
    session; a directory that was not shut down cleanly is refused.
 3. The ids are noted in each directory (`note.py`).
-4. These are written: missing topic ids, the snapshot of the metadata, bootstrap.checkpoint, and clean-shutdown
-   files with the epoch that the metadata has for the broker.
+4. These are written: missing topic ids, the snapshot of the metadata, bootstrap.checkpoint, and
+   clean-shutdown files with the epoch that the metadata has for the broker.
 5. meta.properties is written, last in the directory with the metadata. A broker does not start before that.
 6. The notes are deleted.
 

@@ -2,7 +2,7 @@
 
 The caller recovers the partitions.
 
-1. lock it; not if it is clean, because then it is only read, and not in a dry run
+1. lock it (but a clean directory is only read, and a dry run takes no lock)
 2. check that all files can keep their owner; read the listing, the checkpoints, meta.properties
 3. remove the clean-shutdown file (`clean_state.py`), if `--all` repairs a clean directory
 4. partitions: survey, scan, plan, apply, fsync

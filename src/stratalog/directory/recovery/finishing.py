@@ -1,4 +1,4 @@
-"""Plans and applies each partition as soon as its scans are done, in a thread next to the readers.
+"""Plans and applies each partition as soon as its scans are done, in a separate thread beside the readers.
 
 So the readers continue while the device syncs. Only a few scanned partitions may wait in memory to be
 finished: if there are too many, the thread that collects the scans waits, and with it the readers. All

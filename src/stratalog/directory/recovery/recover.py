@@ -83,7 +83,7 @@ def recover_directories(
 
     NotALogDirectoryError if one of them is something else, LogDirLockedError if one is in use, FileOwnerError
     if files could not keep their owner: then nothing was changed anywhere. A directory that is missing or
-    empty, such as a disk that is not mounted, fails alone.
+    empty, perhaps because its disk is not mounted, fails alone.
     """
     options = options or RecoveryChoices()
     if disk is None and options.work_dir is not None:

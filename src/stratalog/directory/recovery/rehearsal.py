@@ -1,7 +1,8 @@
 """Shows the state that a recovery would leave: its plan is applied to a disk that only records the steps.
 
 It serves dry runs of operations that follow a recovery. If a plan rewrites a segment, the new bytes do not
-exist in a dry run. Then `rewritten` names the partition, and the result of later work on it is not known.
+exist in a dry run. Then `rewritten` has the segment, and the result of later work on its partition is not
+known.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def survey(disk: DiskReader, task: SurveyTask) -> Survey:
 
 
 class StampedScan(NamedTuple):
-    """A scan; for another machine with `stamps`: the log and its indexes, as the driver sees them."""
+    """A scan. For another machine it has `stamps` of the log and its indexes, as the driver sees them."""
 
     task: ScanTask
     stamps: tuple[FileStamp, ...] = ()

@@ -13,7 +13,8 @@ from stratalog.records.compression import Codec
 class ManagedLog(LogApi, Log):
     """One partition of a node. Its manager opens and closes it.
 
-    Readers end at the high watermark. It follows the end of the log only if the manager is set up so.
+    Readers end at the high watermark. It follows the end of the log only if the manager was created with
+    `high_watermark_follows_end`.
     """
 
     def __init__(

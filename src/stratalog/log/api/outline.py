@@ -112,7 +112,7 @@ def _written_size(disk: DiskReader, path: str, size: int, last: BatchRow | None)
 
 
 def _listed(disk: DiskReader, directory: str) -> dict[str, int]:
-    """The files of the log with the sizes of its .log files, once two listings have the same logs."""
+    """The files of the log with the sizes of its .log files, when two listings have the same logs."""
     names = disk.list_sizes(directory, _LOG)
     for _ in range(_MOST_LISTINGS):
         before, names = names, disk.list_sizes(directory, _LOG)

@@ -136,7 +136,8 @@ class PartitionLog(LogApi):
 
     @property
     def log(self) -> Log:
-        """The underlying `Log`, for what a broker does to it: markers, epochs, rolls. Not for read_only."""
+        """The underlying `Log`, for what a broker does: markers, epochs, rolls. Not if it is opened
+        read_only."""
         return self._not_a_view()
 
     def metrics(self) -> dict[str, int]:

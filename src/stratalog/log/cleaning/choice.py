@@ -5,8 +5,8 @@ A compacted log is clean up to its checkpoint and dirty from there on:
     0 ......... first_dirty ......... first_uncleanable ......... log_end_offset
       clean                  cleanable             not cleanable: active, undecided, too young
 
-The log with the largest part of cleanable bytes goes first, if that part is above min.cleanable.dirty.ratio
-or its oldest dirty record has waited for more than max.compaction.lag.ms.
+The log with the largest cleanable part is cleaned first. A log is cleaned only if that part is above
+min.cleanable.dirty.ratio, or if its oldest dirty record has waited for more than max.compaction.lag.ms.
 
 Kafka: LogCleanerManager, LogToClean
 """

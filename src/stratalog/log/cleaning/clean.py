@@ -1,9 +1,10 @@
 """Compacts one log: finds the last offset of each key in its dirty part, then rewrites the segments.
 
 Two passes. The first reads [first_dirty_offset, first_uncleanable_offset) into the offset map, as far as the
-map has room. The second reads the log from its first segment to where the map ends and writes the records
-that stay into `.cleaned` files, several small segments into one. Each new segment replaces its group of
-originals by `replace` before the next group is begun, so cleaning needs disk space for only one more segment.
+map has room. The second reads the log from its first segment up to the last offset in the map, and writes the
+records that stay into `.cleaned` files; several small segments become one. Each new segment replaces its
+group of originals by `replace` before the next group is begun, so cleaning needs disk space for only one more
+segment.
 
 Locks, cleaner threads and checkpoints are not handled here: the manager and the command line do that.
 Kafka: Cleaner.doClean
@@ -119,19 +120,19 @@ class CleanResult:
 
 
 def _go_on() -> None:
-    """No `check_done` was given."""
+    """The default for `check_done`: never stops the cleaning."""
 
 
 def _at_full_speed(size: int) -> None:
-    """No `throttle` was given."""
+    """The default for `throttle`: no limit."""
 
 
 def _uncounted(size: int) -> None:
-    """No `on_read` was given."""
+    """The default for `on_read`: does nothing."""
 
 
 def _unseen(run: DecodedRun, kept: FilteredRun) -> None:
-    """No observer was given."""
+    """The default for the observer: does nothing."""
 
 
 def clean_log(

@@ -80,7 +80,7 @@ class Found(NamedTuple):
 
 
 def _uncounted(size: int) -> None:
-    """No `on_read` was given."""
+    """The default for `on_read`: does nothing."""
 
 
 class Matcher:

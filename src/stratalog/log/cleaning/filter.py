@@ -202,7 +202,7 @@ class RunFilter:
 
 
 def compress_spans(written: Bytes, spans: NDArray[np.int64]) -> Bytes:
-    """The output with the batches at these (start, end) compressed, and lengths and checksums to match."""
+    """The output with the batches at these (start, end) compressed, and their headers corrected."""
     view = written.data
     parts: list[memoryview | bytes] = []
     placed = np.empty_like(spans)

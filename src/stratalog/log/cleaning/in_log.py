@@ -20,7 +20,7 @@ from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
 
 CleanFunction = Callable[[DirtyLog, int, Replace], CleanResult]
-"""Cleans a log at a time of the clock, and replaces its segments: `clean_log`, here or on a cluster."""
+"""Cleans a log, as of a given time, and replaces its segments; in this process or on a cluster."""
 
 
 def by_map(

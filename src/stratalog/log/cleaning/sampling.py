@@ -41,7 +41,7 @@ from stratalog.segment.segment_reader import SegmentReader
 
 UNSEEN = 3  # of n draws: the rule of three
 FEWEST = 2  # draws: a single one shows no spread
-ENOUGH = 16  # draws of a key that are needed to estimate it within a half
+ENOUGH = 16  # draws that are needed to estimate a key's share with an error of at most a half
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,8 @@ class Tally:
         self._hash_key = np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64))
         self._hashes = np.empty((0, 2), np.uint64)
         self.unseen_size = 0.0
-        """Bytes of any key that a sample may have missed, in addition to the error from the key's spread."""
+        """How many bytes of a key a sample may have missed, in addition to the error from the key's
+        spread."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Only the slots in use: a tally of a few keys is sent in a few bytes."""
@@ -185,7 +186,7 @@ class Tally:
     def _largest(self, slots: kernel.TallySlots) -> NDArray[np.int64]:
         """The slots that stay: an eighth of the table by the most versions, another eighth by the most bytes.
 
-        The counts of the largest removed slot may be missing from now on.
+        From now on, the count of a key may be too low by that of the largest removed slot.
         """
         kept = np.zeros(len(slots), np.bool_)
         most = max(1, len(self._slots) // 8)

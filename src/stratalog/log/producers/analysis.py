@@ -51,9 +51,9 @@ def analyze_producers(
 ) -> ProducerChanges:
     """Check these batches, whose offsets are final, against the state; changes nothing yet.
 
-    `start` is the place of the first batch, the log's end: with it, the place of the last stable offset is
-    known without a search. If the result has a `duplicate`, the set was written before, and is not written
-    again.
+    `start` is the place of the first batch, which is the log's end. With it, the place of the last stable
+    offset is known without a search. If the result has a `duplicate`, the set was written before, and is not
+    written again.
     """
     changes = ProducerChanges({}, [])
     if _no_producers(batches):

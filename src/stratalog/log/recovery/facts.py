@@ -28,9 +28,9 @@ class FileFact(NamedTuple):
 class Cut:
     """Bytes of a .log that the recovered partition no longer has.
 
-    `file` is its live name; a whole segment is cut from position 0 on, with `is_whole`. `first_offset` is the
-    first offset lost, `last_offset` the last one, if known. `kept_as` names the file in quarantine, once it
-    is known; it is None if nothing is kept.
+    `file` is the live name of the .log. If a whole segment is cut, the position is 0 and `is_whole` is set.
+    `first_offset` is the first offset lost, `last_offset` the last one, if known. `kept_as` names the file in
+    quarantine, once it is known; it is None if nothing is kept.
     """
 
     file: str

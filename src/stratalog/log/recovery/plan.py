@@ -3,8 +3,8 @@
 Nothing here touches a disk. The sequence (`sequence.py`) computes the state that a broker would reach; the
 plan lists how the files differ from it. The order of the steps makes sure that a killed run has the same
 result when it is planned again. Segments after a cut are removed before the cut is made, from the last one
-down: once the damage is cut off, nothing shows any more that they must be removed. Everything that is cut off
-is kept first.
+down: once the damage is cut off, nothing shows any more that they must be removed. Bytes are put into
+quarantine before they are cut off.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ class _Planner:
         self._scans.by_base.update((scan.base_offset, scan) for scan in scans)
         self._splits.append(_Split(files, pieces, scans))
         if state.needs_load_pass:
-            # A broker notices this while it recovers the segment. By then it has deleted the snapshots above
-            # its base.
+            # A broker notices that it must split a segment while it recovers it. By then it has deleted the
+            # snapshots above its base.
             snapshots.keep_between(self._survey.settings.log_start_offset, state.base_offset)
         snapshots.delete(state.base_offset)
         return pieces

@@ -42,8 +42,8 @@ def recover_partition(
     """Bring a partition to the state that a clean shutdown leaves; it is on the device when this returns.
 
     The segments are scanned one after the other, in this thread. `on_plan` is called with the plan.
-    `before_change` is called after it, once, before the first file is changed; not at all if no file is
-    changed.
+    Then `before_change` is called once, before the first file is changed. If no file is changed, it is not
+    called.
     """
     survey = survey_partition(
         disk,

@@ -40,8 +40,8 @@ OPEN_TRANSACTION = "a transaction that was open where bytes are lost"
 class LeftOut:
     """Bytes of the old file that the new one does not have.
 
-    The lost offsets are from `first_offset` to `last_offset`, as the batches before and after show; None if
-    nothing follows.
+    The lost offsets are `first_offset` to `last_offset`, as the batches before and after show. `last_offset`
+    is None if no batch follows.
     """
 
     position: int

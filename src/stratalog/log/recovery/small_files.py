@@ -1,10 +1,10 @@
 """Plans the small files of a recovered partition: indexes, snapshots and leader epochs, as they must be.
 
-A file that already begins with the right bytes is cut to them; any other file is written as a whole. They are
-written together, and a crash can leave any of them done. Only offset indexes that were missing are written
-later, when all other files are on the device. A missing offset index shows that its segment must be
-recovered. If it were written first, nothing would show after a crash that aborted transactions, producers and
-epochs of the segment are still missing.
+A file that already begins with the right bytes is cut to them; any other file is written as a whole. All
+these files are written together, and after a crash any of them may be done. Only offset indexes that were
+missing are written later, when all other files are on the device. A missing offset index shows that its
+segment must be recovered. If it were written first, nothing would show after a crash that aborted
+transactions, producers and epochs of the segment are still missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EMPTY = IndexBytes(0, b"")
 
 
 class SmallFiles:
-    """The steps that bring the small files to their state, and the names of files that no step writes."""
+    """The steps that give the small files their content, and the names of files that no step writes."""
 
     def __init__(
         self,

@@ -255,7 +255,7 @@ class _Surveyor:
         return files.base_offset if last is None else last.last_offset + 1
 
     def _last_indexed_position(self, files: FoundSegment, check: IndexCheck) -> int:
-        """Where the search for the end of a log starts, as in a broker: an active segment may be large."""
+        """Where the search for the end of a log starts, as in a broker: at the last entry of a good index."""
         if files.index is None or check.index not in (IndexState.GOOD, IndexState.PADDED):
             return 0
         index = OffsetIndex(self._disk, self._path(files.index.name), files.base_offset, max_size=0)
