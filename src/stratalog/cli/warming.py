@@ -25,6 +25,7 @@ from stratalog.log.origin import AppendOrigin
 from stratalog.log.reading import Isolation
 from stratalog.log.recovery.salvage import find_readable
 from stratalog.log.scheduler import BackgroundScheduler
+from stratalog.operations.audit.segment_task import AuditTask, audit_segment
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
@@ -44,12 +45,26 @@ def warm_everything() -> None:
     path = f"{_DIRECTORY}/{0:020d}.log"
     scan_segment(disk, path, 0, index_interval_bytes=1)
     end = disk.size(path)
+    _audit(disk, end)
     find_readable(disk, path, 0, end, last_offset=-1, last_epoch=-1, next_base=1 << 31)
     find_readable(disk, path, 1, end, last_offset=-1, last_epoch=-1, next_base=1 << 31)
     options = DumpOptions(deep=True, print_data=True)
     for as_json in (False, True):
         printer = Printer(io.BytesIO(), io.StringIO(), as_json=as_json)
         dump_files(disk, list(found_files(disk, _DIRECTORY)), options, printer)
+
+
+def _audit(disk: SimulatedDisk, size: int) -> None:
+    task = AuditTask(
+        directory=_DIRECTORY,
+        topic="warm",
+        base_offset=0,
+        size=size,
+        next_base=None,
+        was_closed=True,
+        now_ms=system_clock(),
+    )
+    audit_segment(disk, task)
 
 
 def _write_log(disk: SimulatedDisk) -> None:

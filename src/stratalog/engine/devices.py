@@ -44,8 +44,17 @@ def device_of(disk: DiskReader, path: Path, *, system: FilePath = _SYSTEM) -> De
 
     A volume on one disk counts as that disk; a volume over several disks counts as a separate device.
     """
+    return numbered_device(device_number(disk, path), system=system)
+
+
+def device_number(disk: DiskReader, path: Path) -> int:
+    """The number of the file system that holds the directory; 0 if there is no such directory."""
     status = disk.status(path)
-    number = 0 if status is None else status.device
+    return 0 if status is None else status.device
+
+
+def numbered_device(number: int, *, system: FilePath = _SYSTEM) -> Device:
+    """The device of a file system. It takes ten system calls, so ask once for all of its directories."""
     plain = f"{os.major(number)}:{os.minor(number)}" if hasattr(os, "major") else str(number)
     try:
         return _physical(system / plain, number, system)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
-from stratalog.engine.devices import Device, device_of
+from stratalog.engine.devices import Device, device_number, numbered_device
 from stratalog.engine.engine import Result, Task, TaskFunction, TaskOutcome, largest_first, task_sizes
 from stratalog.engine.progress import DeviceUse, OnProgress, Progress
 from stratalog.engine.readers import read_devices
@@ -67,14 +67,18 @@ class ThreadEngine:
         """The tasks of each device with their numbers, and their total bytes."""
         queues: dict[Device, list[tuple[int, Task]]] = {}
         totals: dict[Device, int] = {}
-        known: dict[str, Device] = {}
+        numbers: dict[str, int] = {}
+        known: dict[int, Device] = {}
         for number in range(len(tasks)) if paths is not None else largest_first(size_of):
             device = _ANY_DEVICE
             if paths is not None:
                 path = paths[number]
-                if path not in known:
-                    known[path] = device_of(self._disk, path)
-                device = known[path]
+                if path not in numbers:
+                    numbers[path] = device_number(self._disk, path)
+                found = numbers[path]
+                if found not in known:
+                    known[found] = numbered_device(found)
+                device = known[found]
             queues.setdefault(device, []).append((number, tasks[number]))
             totals[device] = totals.get(device, 0) + size_of[number]
         return queues, totals

@@ -24,6 +24,8 @@ from stratalog.records.walk import Walk, WalkStop, explain_stop, new_table, walk
 
 ReadInto = Callable[[Bytes, int], int]
 """Fills a buffer with a file's bytes from a position on; returns how many were read."""
+WalkPiece = Callable[[Bytes, int, int, int], Walk]
+"""Walks buffer[start:end]; the fourth number is the position of the buffer's first byte in the file."""
 
 CHUNK_SIZE = 1 << 20  # of a stream: fits into the CPU's second-level cache
 # Sizes of the reads of a search: index entries are index.interval.bytes apart, by default 4096.
@@ -69,16 +71,22 @@ def walk_file(
     end: int,
     *,
     check_crc: bool = True,
-    chunk_size: int | None = None,
-    table: BatchTable | None = None,
+    buffer: Bytes | None = None,
+    walk_piece: WalkPiece | None = None,
 ) -> Iterator[Part]:
     """Walk bytes [start, end) of a file piece by piece; a part is valid until the next one is requested.
 
     Memory is one chunk, or one batch if that is larger. All parts except the last end because their piece of
-    the file ends. A larger `chunk_size` and `table` make fewer parts.
+    the file ends. `buffer` is the memory of a chunk, for a caller that reads many files or larger chunks;
+    `walk_piece` replaces the usual walk.
     """
-    table = new_table() if table is None else table
-    chunk = buffer = aligned_buffer(min(chunk_size or CHUNK_SIZE, max(end - start, 1)))
+    if walk_piece is None:
+        table = new_table()
+
+        def walk_piece(data: Bytes, start: int, end: int, _position: int) -> Walk:
+            return walk_batches(data, start=start, end=end, table=table, check_crc=check_crc)
+
+    chunk = buffer = aligned_buffer(min(CHUNK_SIZE, max(end - start, 1))) if buffer is None else buffer
     position = start
     while position < end:
         wanted = min(len(buffer), end - position)
@@ -87,7 +95,7 @@ def walk_file(
         ends_here = filled < wanted or position + filled >= end
         at, stop = 0, WalkStop.TABLE_FULL
         while stop is WalkStop.TABLE_FULL:
-            walk = walk_batches(buffer, start=at, end=filled, table=table, check_crc=check_crc)
+            walk = walk_piece(buffer, at, filled, position)
             at, stop = walk.next_position, walk.stop
             is_broken = stop in (WalkStop.BAD_LENGTH, WalkStop.BAD_MAGIC)
             is_last = is_broken or (ends_here and stop is not WalkStop.TABLE_FULL)
@@ -102,7 +110,7 @@ def walk_file(
             needed = int.from_bytes(buffer[8:12].tobytes(), "big") + LOG_OVERHEAD
             if needed > end - position:
                 # Torn, or a damaged length: reading all that follows would waste memory.
-                nothing = Walk(headers=table[:0], next_position=0, stop=WalkStop.TORN_TAIL)
+                nothing = Walk(headers=walk.headers[:0], next_position=0, stop=WalkStop.TORN_TAIL)
                 yield Part(data=buffer, position=position, walk=nothing, is_last=True)
                 return
             buffer = aligned_buffer(needed)

@@ -13,7 +13,9 @@ from tests.manager.running import fixture_copy
 from tests.operations.audit.planting import batches, edit, flip
 
 
-def audited(directory: Path, base: int, next_base: int | None, **options: int) -> AuditedSegment:
+def audited(
+    directory: Path, base: int, next_base: int | None, *, now_ms: int = 2**62, **options: int
+) -> AuditedSegment:
     task = AuditTask(
         directory=str(directory),
         topic=directory.name.rpartition("-")[0],
@@ -21,7 +23,7 @@ def audited(directory: Path, base: int, next_base: int | None, **options: int) -
         size=(directory / f"{base:020d}.log").stat().st_size,
         next_base=next_base,
         was_closed=True,
-        now_ms=2**62,
+        now_ms=now_ms,
         **options,
     )
     return audit_segment(DiskReader(), task)

@@ -23,7 +23,7 @@ from stratalog.limits import INT16_MAX, INT32_MAX, INT32_MIN, INT64_MAX, INT64_M
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.columns import ALL_COLUMNS, read_columns
 from stratalog.records.compression import Codec
-from stratalog.records.kernels import resync, text, walk
+from stratalog.records.kernels import audit, resync, text, walk
 from stratalog.records.kernels.decode import RECORD, decode, sums
 from stratalog.records.kernels.lookup import find_record
 from stratalog.records.kernels.memory import byte_array
@@ -104,6 +104,11 @@ def read_by_kernels(data: bytes, rng: random.Random) -> None:
     sums(rows[:found])
     walk.run_facts(batches)
     walk.ascend(batches, rng.choice(INT64S))
+    facts, gaps, crcs = np.zeros(1, audit.FACTS), np.zeros((1, 2), np.int64), np.zeros(8, np.uint32)
+    facts["last_offset"], facts["epoch"] = rng.choice(INT64S), rng.choice(INT32S)
+    limits = rng.choice(INT64S), rng.choice(INT64S), rng.choice(INT64S), rng.choice(INT64S)
+    entries = np.array(sorted(rng.sample(INT64S, 3)), np.int64)
+    audit.check(array, 0, len(data), 0, limits, (entries, entries, entries, entries), facts, gaps, crcs)
     find_record(array, len(data), rng.choice(INT64S), rng.choice(INT64S))
     last = np.array([rng.choice(INT64S), rng.choice(INT32S)])
     next_base = rng.choice(INT64S)

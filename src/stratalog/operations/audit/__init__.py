@@ -1,5 +1,6 @@
 """The audit of log directories: checks every byte of every file and changes nothing; a broker may run.
 
+aside              a call beside other work
 audit              `AuditRequest`: the request, and the order of the work
 audit_report       `AuditReport`: tables, JSON, Arrow
 audited_directory  findings in a log directory itself
@@ -17,6 +18,7 @@ partition_task     a task: the listing and the small files of a partition
 rows               compares the headers of a segment's batches with each other
 segment_task       a task: reads a segment once
 spots              collects the places in one file where something was found
+usual_parts        the parts of a segment in which nothing is wrong, in one pass
 
 Not here: repairing. A finding names the command that does it.
 """

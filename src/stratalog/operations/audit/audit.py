@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
@@ -28,6 +29,7 @@ from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.reading import DiskReader
+from stratalog.operations.audit.aside import Aside
 from stratalog.operations.audit.audit_report import AuditReport
 from stratalog.operations.audit.audited_directory import (
     AuditedDirectory,
@@ -128,8 +130,10 @@ class _Run:
             if self._is_wanted(task)
         ]
         self._list(partitions)
-        nodes = self._nodes(directories)
+        # Reads small files and the ends of logs, one after the other, while the tasks read the segments.
+        aside = Aside(partial(self._nodes, directories))
         self._read(partitions)
+        nodes = aside.result()
         for directory in directories:
             self._findings += directory.findings
         self._check(partitions, nodes)

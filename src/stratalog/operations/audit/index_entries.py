@@ -38,6 +38,20 @@ class OffsetEntries:
         # Entries that point to the start of a batch, and whose offset has not been reached yet.
         self._waiting: list[int] = []
 
+    @property
+    def columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self._offsets, self._positions
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether offsets and positions ascend, as in each index that a broker wrote."""
+        return _is_sorted(self._offsets) and _is_sorted(self._positions)
+
+    def go_on(self, next_entry: int, waiting_entry: int) -> None:
+        """Skip entries that a kernel has compared; the offsets of the last of them may not be reached."""
+        self._next = next_entry
+        self._waiting = [*range(waiting_entry, next_entry)]
+
     def add(self, rows: BatchTable, position: int, last_before: int) -> None:
         """Add the next batches; `last_before` is the last offset of those before them."""
         if not len(rows):
@@ -110,6 +124,19 @@ class TimeEntries:
         self._next = 0
         self._reached = NO_TIMESTAMP
 
+    @property
+    def columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self._offsets, self._timestamps
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether offsets ascend, as in each index that a broker wrote."""
+        return _is_sorted(self._offsets)
+
+    def go_on(self, next_entry: int, reached: int) -> None:
+        """Skip entries that a kernel has compared; `reached` is the largest timestamp so far."""
+        self._next, self._reached = next_entry, reached
+
     def add(self, rows: BatchTable) -> None:
         if not len(rows):
             return
@@ -161,3 +188,7 @@ class TimeEntries:
                 offset=offset,
             )
         )
+
+
+def _is_sorted(column: NDArray[np.int64]) -> bool:
+    return bool((column[1:] >= column[:-1]).all())

@@ -1,10 +1,13 @@
 """Checks the headers of a segment's batches against each other: offsets, epochs, times, counts.
 
 Headers come in runs, in the order of the file, as rows of `records/kernels/walk.py`. Each check is a few
-operations on whole columns, so a run of small batches costs little compared with its checksums.
+operations on whole columns. Runs in which nothing is wrong do not come here: a kernel has checked them by the
+same rules (`usual_parts.py`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +36,8 @@ class RowChecks:
     """
 
     def __init__(self, file: str, base_offset: int, next_base: int | None, now_ms: int, spots: Spots) -> None:
-        self._file, self._base_offset, self._next_base = file, base_offset, next_base
-        self._latest_ms = now_ms + FUTURE_MS
+        self._file, self.base_offset, self.next_base = file, base_offset, next_base
+        self.latest_ms = now_ms + FUTURE_MS
         self._spots = spots
         self.batches_count = self.records_count = 0
         self.first_offset: int | None = None
@@ -65,6 +68,24 @@ class RowChecks:
         # The maximum: after one damaged batch, later batches must not count as going backwards.
         self.last_offset = max(self.last_offset, int(last.max()))
 
+    def give_facts(self, facts: np.void) -> None:
+        """Fill a row of `records/kernels/audit.py`, before any batch was added."""
+        facts["first_offset"], facts["last_offset"] = -1, self.last_offset
+        facts["first_timestamp"] = facts["max_timestamp"] = NO_TIMESTAMP
+        facts["epoch"] = self._epoch
+
+    def take_facts(self, facts: Mapping[str, int], gaps: NDArray[np.int64]) -> None:
+        """Add the batches that the kernel has checked since the last call."""
+        self.first_offset = facts["first_offset"] if facts["first_offset"] >= 0 else None
+        self.last_offset = facts["last_offset"]
+        self.first_timestamp, self.max_timestamp = facts["first_timestamp"], facts["max_timestamp"]
+        self.batches_count, self.records_count = facts["batches_count"], facts["records_count"]
+        self._codecs, self._epoch = facts["codecs"], facts["epoch"]
+        self.is_compacted = bool(facts["is_compacted"])
+        self.gaps_count = facts["gaps_count"]
+        new_gaps = gaps[len(self.gaps) : min(self.gaps_count, MOST_GAPS)]
+        self.gaps += [(first, last) for first, last in new_gaps.tolist()]
+
     @property
     def codecs(self) -> tuple[str, ...]:
         """Kafka's names of the codecs seen, in the order of their numbers."""
@@ -75,8 +96,8 @@ class RowChecks:
         reached = np.maximum.accumulate(before)
         for number in np.flatnonzero((base <= reached) | (last < base)):
             offset = int(base[number])
-            if offset < self._base_offset:
-                words = f"Offset {offset} is before the segment's base offset, {self._base_offset}."
+            if offset < self.base_offset:
+                words = f"Offset {offset} is before the segment's base offset, {self.base_offset}."
                 self._say(AuditKind.OFFSET_OUTSIDE, rows[number], position, words)
             else:
                 words = (
@@ -84,13 +105,13 @@ class RowChecks:
                     f"{int(reached[number])}."
                 )
                 self._say(AuditKind.OFFSET_BACKWARDS, rows[number], position, words)
-        if self._next_base is not None:
-            for number in np.flatnonzero(last >= self._next_base):
-                words = f"Offset {int(last[number])} belongs to the segment that starts at {self._next_base}."
+        if self.next_base is not None:
+            for number in np.flatnonzero(last >= self.next_base):
+                words = f"Offset {int(last[number])} belongs to the segment that starts at {self.next_base}."
                 self._say(AuditKind.OFFSET_OUTSIDE, rows[number], position, words)
-        for number in np.flatnonzero(last - self._base_offset > INT32_MAX):
+        for number in np.flatnonzero(last - self.base_offset > INT32_MAX):
             words = (
-                f"Offset {int(last[number])} is not within 2^31 - 1 of the base offset, {self._base_offset}."
+                f"Offset {int(last[number])} is not within 2^31 - 1 of the base offset, {self.base_offset}."
             )
             self._say(AuditKind.OFFSET_OVERFLOW, rows[number], position, words)
         # The first offset of a compressed message of the old formats is known only when it is unpacked.
@@ -122,7 +143,7 @@ class RowChecks:
 
     def _check_times(self, rows: BatchTable, position: int) -> None:
         times = rows["max_timestamp"]
-        for number in np.flatnonzero(times > self._latest_ms):
+        for number in np.flatnonzero(times > self.latest_ms):
             words = f"The newest record of the batch is from {time_text(int(times[number]))}, in the future."
             self._say(AuditKind.FUTURE_TIMESTAMP, rows[number], position, words)
         reached = np.maximum.accumulate(np.concatenate(([self.max_timestamp], times[:-1])))

@@ -28,13 +28,14 @@ from stratalog.operations.audit.index_entries import OffsetEntries, TimeEntries
 from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.rows import RowChecks
 from stratalog.operations.audit.spots import Spot, Spots
+from stratalog.operations.audit.usual_parts import UsualParts, memory
 from stratalog.operations.words import sentence
 from stratalog.records.columns import ColumnReader
 from stratalog.records.internal_topics import TRANSACTION_STATE
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.walk import WalkStop, explain_stop, new_table, wrong_crc
+from stratalog.records.walk import Walk, WalkStop, explain_stop, walk_batches, wrong_crc
 from stratalog.segment.headers import Part, ReadInto, walk_file
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.producers import ProducerScan
@@ -45,9 +46,6 @@ from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
 
 MAGIC_V2 = 2
 _MOST_TRIES = 5
-# Some 200 calls check the batches of a part, so parts are large: 8 MiB, or this many batches.
-CHUNK_SIZE = 8 << 20
-_TABLE_ROWS = 16384
 _KINDS = {
     WalkStop.TORN_TAIL: AuditKind.TORN_TAIL,
     WalkStop.BAD_LENGTH: AuditKind.BAD_LENGTH,
@@ -231,16 +229,19 @@ class _Look:
             self._rows.last_offset = task.start_offset - 1
         self._producers = ProducerScan()
         self._states = TransactionStates() if task.topic == TRANSACTION_STATE else None
+        self._usual = UsualParts(self._rows, indexes.offsets, indexes.times, task.start_digest)
+        self._is_checked = False  # whether the part that was walked last is a usual one
         self._good_end, self._digest = task.start_position, task.start_digest
         self._has_damage = False
         self._bad: tuple[int, int, str, int] | None = None  # position, end, reason, offset of bad batches
 
     def read(self, read_into: ReadInto) -> None:
         position = self._task.start_position
-        table = new_table(_TABLE_ROWS)
         while position < self._size:
             stop = WalkStop.END
-            for part in walk_file(read_into, position, self._size, chunk_size=CHUNK_SIZE, table=table):
+            for part in walk_file(
+                read_into, position, self._size, buffer=memory.buffer, walk_piece=self._walk
+            ):
                 self._take(part)
                 stop, end = part.walk.stop, part.position + part.walk.next_position
                 if part.is_last and stop is not WalkStop.END:
@@ -249,25 +250,24 @@ class _Look:
                 position = self._size
         self._end_bad()
 
+    def _walk(self, data: Bytes, start: int, end: int, position: int) -> Walk:
+        """Walk a part: in one pass that also checks it, as long as everything is usual."""
+        if not self._usual.is_over:
+            needs_rows = self._task.is_deep or self._states is not None
+            walk = self._usual.walk(data, start, end, position, needs_rows=needs_rows)
+            if walk is not None:
+                self._is_checked = True
+                self._good_end, self._digest = position + walk.next_position, self._usual.digest
+                return walk
+        self._is_checked = False
+        return walk_batches(data, start=start, end=end, table=memory.table)
+
     def _take(self, part: Part) -> None:
-        headers = part.walk.headers
-        if not len(headers):
+        if not len(part.walk.headers):
             return
-        valid = headers["valid"]
-        good = headers if valid.all() else headers[valid]
-        for number in np.flatnonzero(~valid):
-            before = headers["last_offset"][:number][valid[:number]]
-            self._take_bad(part, headers[number], int(before[-1]) if len(before) else self._rows.last_offset)
-        if self._bad is not None and valid[-1]:
-            self._end_bad()
+        good = part.walk.headers if self._is_checked else self._check(part)
         if not len(good):
             return
-        last_before = self._rows.last_offset
-        self._rows.add(good, part.position)
-        if self._indexes.offsets is not None:
-            self._indexes.offsets.add(good, part.position, last_before)
-        if self._indexes.times is not None:
-            self._indexes.times.add(good)
         self._gather(part.data, good, part.position)
         if self._states is not None:
             self._states.add(part.data, good)
@@ -279,7 +279,27 @@ class _Look:
                 self._spots.add(spot)
         if not self._has_damage:
             self._good_end = part.position + part.walk.next_position
-            self._digest = zlib.crc32(good["crc"].tobytes(), self._digest)
+            if not self._is_checked:
+                self._digest = zlib.crc32(good["crc"].tobytes(), self._digest)
+
+    def _check(self, part: Part) -> BatchTable:
+        """Check the batches of a part against each other and the indexes; returns those that are whole."""
+        headers = part.walk.headers
+        valid = headers["valid"]
+        good = headers if valid.all() else headers[valid]
+        for number in np.flatnonzero(~valid):
+            before = headers["last_offset"][:number][valid[:number]]
+            self._take_bad(part, headers[number], int(before[-1]) if len(before) else self._rows.last_offset)
+        if self._bad is not None and valid[-1]:
+            self._end_bad()
+        if len(good):
+            last_before = self._rows.last_offset
+            self._rows.add(good, part.position)
+            if self._indexes.offsets is not None:
+                self._indexes.offsets.add(good, part.position, last_before)
+            if self._indexes.times is not None:
+                self._indexes.times.add(good)
+        return good
 
     def _unpack_old(self, part: Part, rows: BatchTable) -> None:
         """Unpack compressed messages of the old formats, which only then show how many records they have."""
@@ -327,6 +347,7 @@ class _Look:
         If bytes are missing in the file, one batch has a wrong checksum, and no batch starts where it should
         end. The two are reported as one damage, with the reason of the first.
         """
+        self._usual.is_over = True
         size, stop = self._size, part.walk.stop
         start, offset = position, self._rows.last_offset + 1
         reason = sentence(explain_stop(part.data, part.walk.next_position, size - part.position, stop))

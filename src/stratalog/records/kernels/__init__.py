@@ -1,5 +1,6 @@
 """The hot loops: arrays and integers in, integers out. No strings, no exceptions, no objects.
 
+audit       one pass of an audit, as long as nothing is wrong
 avro        Avro values into Arrow's buffers
 characters  numbers and text as UTF-8 bytes, for dumps; whether bytes are UTF-8
 clean       decides what compaction keeps of a run of batches, and writes it

@@ -178,7 +178,7 @@ def _take_plain(
                 break
         batch_end = position + LOG_OVERHEAD + length
         if not sums_count:
-            first, second, third, sums_count = _next_sums(data, position, batch_end, end)
+            first, second, third, sums_count = next_sums(data, position, batch_end, end)
         if first != load_u32(data, position + 17):
             break
         first, second = second, third
@@ -218,7 +218,7 @@ def _take_plain(
 
 
 @inlined
-def _next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[Any, Any, Any, int]:
+def next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[Any, Any, Any, int]:
     """The checksums of the batch at `position`, and of the next two if they are small and whole."""
     if batch_end - position <= SMALL and end - batch_end >= LOG_OVERHEAD + SMALLEST_V2:
         length = load_i32(data, batch_end + 8)
