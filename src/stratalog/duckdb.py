@@ -1,6 +1,6 @@
 """A query over log directories by DuckDB, in this process: for `stratalog sql --backend duckdb`.
 
-The views are those of the query on Spark. Each is a dataset, so DuckDB decodes only the columns that a query
+The views are the same as on Spark. Each is an Arrow dataset, so DuckDB decodes only the columns that a query
 needs, and reads only the partitions, offsets and times that can match.
 """
 
@@ -95,7 +95,7 @@ def _reader_of(connection: duckdb.DuckDBPyConnection, query: str) -> Callable[[s
 
 
 def _views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_View]:
-    """A view for each topic and table, except those whose names are the same to DuckDB."""
+    """A view for each topic and table, except those whose names differ only in case."""
     by_name: dict[str, list[_View]] = {}
     for view in _all_views(options, is_read):
         by_name.setdefault(view.name.lower(), []).append(view)

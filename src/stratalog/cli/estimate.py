@@ -80,8 +80,8 @@ def estimate(
     """Estimate what compaction would free in each topic, compacted or not, and list the largest keys.
 
     DIR are log directories of one broker; or --config names them. Nothing is locked or changed; a broker may
-    run. After a full pass the estimate is, to the byte, what `compact` frees at the same clock. A topic that
-    is not compacted is estimated as if cleanup.policy were compact.
+    run. After a full pass the estimate is, to the byte, what `compact` frees at the same current time. A
+    topic that is not compacted is estimated as if cleanup.policy were compact.
 
     Exit status: 0 if everything was estimated; 2 for wrong usage; 3 if a partition could not be read.
     """

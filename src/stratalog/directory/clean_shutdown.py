@@ -3,13 +3,13 @@
 {"version":0,"brokerEpoch":124}
 
 If the file exists, whatever is in it, a broker trusts the ends of its logs. It deletes the file before it
-loads the first log. By the epoch, the controller checks whether the broker's last shutdown is the one that it
+loads the first log. From the epoch, the controller sees whether the broker's last shutdown is the one that it
 knows of. Releases before 3.7 left the file empty.
 
 A broker reads the files of its directories one after the other, and takes -1 for "no epoch seen yet". So
-after a -1 it uses the next file's epoch for all directories. So a file that must not promise an epoch says -1
-only if no other directory has one. Otherwise it has no epoch field, and then the broker uses no directory's
-epoch. `clean_state.py` writes and deletes the file. Kafka: CleanShutdownFileHandler,
+after a -1 it uses the next file's epoch for all directories. Therefore a file that must not promise an epoch
+says -1 only if no other directory has one. Otherwise it has no epoch field, and then the broker uses no
+directory's epoch. `clean_state.py` writes and deletes the file. Kafka: CleanShutdownFileHandler,
 LogManager.readBrokerEpochFromCleanShutdownFiles
 """
 

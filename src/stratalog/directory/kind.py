@@ -145,7 +145,10 @@ class DirectoryKind:
 
 
 def are_brokers(disk: DiskReader, directories: Sequence[Path]) -> bool:
-    """Whether these directories of one node are a broker's: if one is, all are, even without its files."""
+    """Whether these directories of one node are a broker's.
+
+    If one of them is, all are, even those without a broker's files.
+    """
     for directory in directories:
         with suppress(DiskError):  # an unreadable directory decides nothing
             if kind_of(disk, directory).kind is Kind.BROKERS:

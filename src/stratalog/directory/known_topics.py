@@ -59,7 +59,7 @@ class KnownTopics:
         return self._configs.of(topic)
 
     def has_policy(self, topic: str) -> bool:
-        """Whether the cleanup.policy of the topic is known: its own, or that the broker's applies."""
+        """Whether it is known which cleanup.policy applies to the topic: its own or the broker's."""
         if topic in self._named:
             return True
         metadata = self._node.metadata

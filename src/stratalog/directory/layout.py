@@ -83,7 +83,7 @@ def classify(disk: DiskReader, directory: Path) -> Layout:
     """Sort the entries of a log directory. Reads only the listing, and changes nothing.
 
     NotALogDirectoryError for a partition's own directory. If it were treated as a log directory without logs,
-    it would get a clean-shutdown file, which says that a lone log was closed cleanly.
+    it would get a clean-shutdown file, by which its log would look like a lone log that was closed cleanly.
     """
     root = os.fspath(directory)
     partitions: list[PartitionEntry] = []

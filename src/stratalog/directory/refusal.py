@@ -1,4 +1,4 @@
-"""One reason for which a broker does not start, or does not use a log directory; and what all of them mean.
+"""A reason for which a broker does not start, or does not use a log directory; what several reasons mean.
 
 Kafka: LogDirFailureChannel, ReplicaManager.handleLogDirFailure
 """

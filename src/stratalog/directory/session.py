@@ -162,7 +162,7 @@ class Session:
             self.put_back_all(content)
 
     def release(self) -> None:
-        """Release the locks. A directory without a clean-shutdown file now was not shut down cleanly."""
+        """Release the locks. A directory that has no clean-shutdown file by now was not shut down cleanly."""
         for directory in self.directories:
             directory.release()
 

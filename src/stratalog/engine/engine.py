@@ -1,11 +1,11 @@
 """The interface between an operation and its engine: a pure function of a task and a `DiskReader`.
 
 An operation plans tasks, an engine maps a function over them, and the operation draws its conclusions from
-the outcomes, which arrive as they finish. An engine holds only a few outcomes that were not taken yet, so an
+the outcomes, which arrive as tasks finish. An engine holds only a few outcomes that were not taken yet, so an
 operation that takes them slowly makes the readers wait. A StratalogError of a task becomes its outcome, so
 that it fails only one directory; any other exception is a bug and is raised. `ThreadEngine` (`threads.py`)
-runs in this process, `SparkEngine` on Spark: there the function must be importable, and each task and result
-small and picklable.
+runs in this process, `SparkEngine` on Spark. For Spark, the function must be importable, and each task and
+result must be small and picklable.
 """
 
 from __future__ import annotations

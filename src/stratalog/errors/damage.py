@@ -11,7 +11,7 @@ from stratalog.errors.root import StratalogError, _PathError
 class CorruptRecordError(StratalogError):
     """Bytes that no healthy broker wrote.
 
-    `position` is where the unreadable batch starts, as a byte of the file, or of the buffer if no file is
+    `position` is the byte at which the unreadable batch starts: in the file, or in the buffer if no file is
     known. `reason` is the message without the place.
     """
 

@@ -24,7 +24,7 @@ class IndexFullError(StratalogError):
 
 
 class InvalidOffsetError(StratalogError):
-    """An offset that does not ascend where offsets must. Kafka: InvalidOffsetException."""
+    """An offset that is not above the last one in an index. Kafka: InvalidOffsetException."""
 
     def __init__(self, path: str | os.PathLike[str], offset: int, last_offset: int) -> None:
         self.path = os.fspath(path)
@@ -77,7 +77,7 @@ class PolicyViolationError(StratalogError):
 
 
 class SegmentOffsetOverflowError(StratalogError):
-    """An offset too far from its segment's base, or below it. Kafka: LogSegmentOffsetOverflowException."""
+    """An offset too far above its segment's base, or below it. Kafka: LogSegmentOffsetOverflowException."""
 
     def __init__(self, path: str | os.PathLike[str], base_offset: int, offset: int) -> None:
         self.path = os.fspath(path)

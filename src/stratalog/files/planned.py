@@ -1,6 +1,6 @@
 """A disk that records changes instead of making them, and reads as if it had made them.
 
-It serves a dry run that follows another dry run. A truncated file ends earlier; a replaced file is read from
+It is for a dry run that follows another dry run. A truncated file ends earlier; a replaced file is read from
 a spool directory; a renamed file has its new name; a deleted file does not exist. The real files stay
 unchanged. Only the changes that a recovery plan makes are supported: no appends and no writes in place.
 """

@@ -66,7 +66,7 @@ class SimulatedReadFile(ReadFile):
 
 
 class SimulatedDisk(Disk):
-    """A `Disk` in memory. Paths are compared as text once made absolute; there are no links and no owners."""
+    """A `Disk` in memory. Paths are made absolute and compared as text; there are no links and no owners."""
 
     namespace = "simulated:"
 

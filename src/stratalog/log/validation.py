@@ -157,7 +157,8 @@ def _check_compressed(
     if refused:
         raise _refused(run, decode_all(run), rules)
     if not in_order:
-        # Kafka notices this too, but then fails because it has skipped keys and values.
+        # Kafka notices this too, but fails when it rebuilds the batch, because it has skipped keys and
+        # values.
         raise InvalidRecordError("the offsets of its records are not 0, 1, 2 and so on.")
     last_offset = next_offset + count - 1
     stamp = max_timestamp if rules.create_time else rules.now

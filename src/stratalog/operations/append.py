@@ -80,7 +80,7 @@ def json_line(line: bytes) -> NewRecord:
 
 
 def _content(value: Any) -> bytes | None:  # Any: a value of JSON
-    """Text as its bytes; an object, a list or a number as the JSON that it is."""
+    """Text as its bytes; an object, a list or a number as JSON."""
     if value is None or isinstance(value, str):
         return None if value is None else _utf8(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -190,7 +190,7 @@ class Appending:
 
     def _opened(self, directory: str) -> PartitionLog:
         try:
-            if not self.create and is_partition_name(last_name(directory)):  # open_log explains other names
+            if not self.create and is_partition_name(last_name(directory)):  # open_log reports other names
                 self._check_log(directory)
             return open_log(directory, create=self.create, codec=self.codec, disk=self.disk, clock=self.clock)
         except InvalidNameError as error:

@@ -1,7 +1,7 @@
 """Estimates what compaction would free: for any topic, compacted or not, by topic, by key and by key prefix.
 
 Read-only: no lock is taken, and a broker may run meanwhile. A compacted topic is estimated with its own
-settings. With a full pass, the answer is exact to the byte, if `compact` runs at the same time of the clock.
+settings. With a full pass, the answer is exact to the byte, if `compact` runs with the same current time.
 Any other topic is estimated as if its cleanup.policy were compact. If the settings of a topic are not known,
 Kafka's defaults replace them. The report states both as assumptions.
 """

@@ -56,7 +56,7 @@ def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, n
 
 
 def _no_clock() -> int:
-    """Stands in for the clock: each host gets the time of the driver instead."""
+    """Used instead of a clock: each host gets the time of the driver."""
     raise AssertionError("a host uses the driver's time")
 
 

@@ -111,7 +111,7 @@ class Opening:
         for path in opened.paths:
             layout = classify(self.disk, path)
             for name in (*(entry.name for entry in layout.partitions), *layout.waiting, *layout.strays):
-                with suppress(DiskError):  # only this partition fails, and later
+                with suppress(DiskError):  # the error of this partition is reported later
                     for folder, words in self._end_compaction(opened, join_path(path, name)):
                         yield f"{folder}: a killed compaction on a cluster left this folder{words}"
 
@@ -172,7 +172,7 @@ class Opening:
 
     def _bad_checkpoints(self, directory: str) -> Iterator[tuple[Checkpoint, Problem]]:
         for checkpoint in DirectoryCheckpoints(self.disk, directory).every:
-            with suppress(DiskError):  # only this directory fails, and later
+            with suppress(DiskError):  # the error of this directory is reported later
                 checkpoint.read()
                 if checkpoint.problem is not None:
                     yield checkpoint, checkpoint.problem

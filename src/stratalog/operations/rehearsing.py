@@ -108,7 +108,7 @@ def find_dirty(partition: Partition, stage: Stage, checkpoint: int | None, now: 
 
 
 def last_records_of_view(view: LogView, disk: DiskReader, clock: Clock) -> dict[int, LastRecord]:
-    """What compaction must know about producers, read as a start after a clean shutdown reads it."""
+    """What compaction must know about producers, read as at a start after a clean shutdown."""
     producers = ProducerStateManager(
         disk,
         view.directory,

@@ -29,5 +29,5 @@ class Retention:
         now: int,  # noqa: ARG002
         on_read: CountRead,  # noqa: ARG002
     ) -> PartitionWork:
-        find_timestamps(tuple(log.segments.readers))  # as the plan has
+        find_timestamps(tuple(log.segments.readers))  # as the plan has done
         return replace(planned, deleted=log.delete_old_segments())

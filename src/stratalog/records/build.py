@@ -300,7 +300,7 @@ def _check(columns: RecordColumns, last_offset: int = -1) -> None:
 def columns_of(
     values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, timestamps: Sequence[int] | int
 ) -> RecordColumns:
-    """Records without headers as columns, with offsets from 0 on; one timestamp is that of all records."""
+    """Records without headers as columns, with offsets from 0 on; a single timestamp is for all records."""
     count = len(values)
     no_bytes, no_ends, none = _joined(())
     keys_ = (no_bytes, np.zeros(count + 1, np.int32), np.zeros(count, np.bool_))

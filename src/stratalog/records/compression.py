@@ -61,7 +61,7 @@ class Codec(IntEnum):
 def decompress_into(codec: int, data: memoryview, scratch: Scratch, *, magic: int = 2, limit: int) -> int:
     """Write the plain bytes of `data` at `scratch.array[scratch.used:]` and return how many they are.
 
-    `scratch.used` is not changed: the caller does that. `codec` is a Codec or just the three bits of the
+    `scratch.used` is not changed: the caller updates it. `codec` is a Codec or just the three bits of the
     attributes. More than `limit` plain bytes are a RecordTooLargeError, damage is a CorruptCompressionError,
     codecs 5 to 7 are an UnsupportedCompressionTypeError. All errors have position 0; the caller, who knows
     the batch, sets the real one with `.at()`. After an error the bytes after `used` are undefined.

@@ -2,7 +2,7 @@
 
 key      at  size  field
           0     2  version, 0    below 0: invalid; above: read as 0
-          2     2  type          ControlType; a number without a name is left to the caller, as clients do
+          2     2  type          ControlType; a number that has no name is returned as a number
 
 value of ABORT and COMMIT
           0     2  version, 0    below 0: invalid; above: read as 0

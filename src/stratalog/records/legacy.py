@@ -60,8 +60,7 @@ def _unpack_wrapper(entry: memoryview, row: np.void, codec: int, scratch: Scratc
     if magic == 0 or wrapper_offset == 0:
         row["base_offset"] = 0
     elif not 0 <= last_inner_offset <= wrapper_offset:
-        # No broker writes a negative offset. Kafka would accept one and calculate with it, and may overflow
-        # 64 bits.
+        # No broker writes a negative offset. Kafka would calculate with it, and might overflow 64 bits.
         raise InvalidRecordError(
             f"the compressed message has offset {wrapper_offset}, but its last inner message has "
             f"{last_inner_offset}."

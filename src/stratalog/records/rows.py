@@ -54,12 +54,12 @@ class RowMemory:
 class RowReader(ABC, Generic[_Made]):
     """Decodes the buffers of one partition one after the other, and reuses its memory for each.
 
-    It belongs to one thread. Each piece has at most `max_rows` rows and `max_bytes` bytes of records; a
-    larger record is a piece alone. It leaves out records outside [start_offset, end_offset), control records
-    unless `include_control` is set, and the batches that `keep` and the rows that `pick` reject. `limit` is
-    the largest size to which one compressed batch may unpack, `run_size` is how much is walked and decoded at
-    once. `together` are the columns that a piece copies in one pass. `memory` is the memory of an earlier
-    reader, to be used again.
+    It belongs to one thread. `read` yields pieces of at most `max_rows` rows and `max_bytes` bytes of
+    records; a larger record is a piece alone. It leaves out records outside [start_offset, end_offset),
+    control records unless `include_control` is set, and the batches that `keep` and the rows that `pick`
+    reject. `limit` is the largest size to which one compressed batch may unpack, `run_size` is how much is
+    walked and decoded at once. `together` are the columns that a piece copies in one pass. `memory` is the
+    memory of an earlier reader, to be used again.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Walk:
     """The batches found, and the position to continue from.
 
     `headers` is a view of the table's rows (dtype `BATCH`), valid until the table is used again.
-    `next_position` is the start of the first batch that is not in it.
+    `next_position` is the start of the first batch that is not in `headers`.
     """
 
     headers: BatchTable

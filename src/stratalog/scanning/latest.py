@@ -2,9 +2,9 @@
 
 There are two passes over the same planned tasks. The first decodes keys, and puts the hash of each key with
 its offset into a map; the second decodes only batches with a newest record, and returns only these records.
-Memory is that of a scan plus the map, which has 24 bytes a slot, some of them empty, for each key of a few
-partitions at a time. As in compaction, keys are compared by SipHash-128 with a random key: among a billion
-keys, the chance that any two have the same hash is below 1 in 10^20.
+Memory is that of a scan plus the map. The map holds the keys of a few partitions at a time, at 24 bytes a
+slot, and some slots are empty. As in compaction, keys are compared by SipHash-128 with a random key: among a
+billion keys, the chance that any two have the same hash is below 1 in 10^20.
 
 As in compaction, each partition is handled separately, records without a key are left out, and a key whose
 newest record has no value is deleted.

@@ -1,6 +1,6 @@
 """Reads the batches of a .log file, whole and in order, or only their headers to find one batch.
 
-Both read the file only through a function that the caller gives (`Fill`).
+Both read the file only through a function that the caller gives (`ReadInto`).
 """
 
 from __future__ import annotations

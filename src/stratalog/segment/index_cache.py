@@ -32,7 +32,8 @@ class IndexCache:
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        # By the id of each index, so that the index may be collected; the first is checked first.
+        # By the id of each index, so that an index may be garbage-collected. The first entry is checked
+        # first.
         self._held: dict[int, tuple[weakref.ref[Forgetful], int]] = {}
         # Collected indexes: they cannot be dropped at once, because this thread may hold the lock.
         self._collected: deque[tuple[int, weakref.ref[Forgetful]]] = deque()

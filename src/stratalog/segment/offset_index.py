@@ -115,7 +115,7 @@ class OffsetIndex(IndexFile):
     def sanity_check(self, log_size: int) -> None:
         """CorruptIndexError if this cannot be the index of a log of `log_size` bytes.
 
-        Kafka's check only compares the last entry with the base offset: zeros pass it, and so does every
+        Kafka's check only compares the last entry with the base offset: zeros pass it, and so does any other
         index.
         """
         self.check_length()

@@ -40,7 +40,7 @@ _BAD_MARKER = -1
 
 
 class ScanStop(Enum):
-    """Why a scan ended. For all values except END, the bytes after that place are not trusted."""
+    """Why a scan ended. For all values except END, the bytes after the scan's end are not trusted."""
 
     END = "every byte belongs to a good batch"
     TORN_TAIL = "the last batch is cut off"

@@ -269,7 +269,7 @@ class LogSegment:
         return cut_size
 
     def resize_indexes(self, size: int) -> None:
-        """Give both indexes room for `size` bytes of entries, which a segment needs to be appended to."""
+        """Give both indexes room for `size` bytes of entries, before the segment is appended to."""
         self.reader.offset_index.resize(size)
         self.reader.time_index.resize(size)
 
@@ -424,7 +424,7 @@ class LogSegment:
             _going[self._disk.namespace + self.log_path] = self
 
     def _is_lost(self, kind: FileKind, target: str) -> bool:
-        """Whether the .log has no new name either: an interrupted attempt may already have renamed it."""
+        """Whether the .log is missing under its new name too: an interrupted attempt may have renamed it."""
         return kind is FileKind.LOG and not self._disk.exists(target)
 
     def _stop_waiting(self) -> None:

@@ -3,7 +3,7 @@
 A reader holds no descriptor and, until its first use, no index, so a directory listing is enough to create
 one.
 
-So each read opens the log by its name, which may belong to another file by then: the cleaner may have
+Each read opens the log by its name, which may belong to another file by then: the cleaner may have
 replaced this segment, or a truncated log may have begun a new segment at the same offset. The thread that
 renames the files holds the segment's lock, and changes the name in the reader before another file can get the
 old name. So a read compares the name again when it is done. If the name has changed, the bytes may come from

@@ -35,7 +35,7 @@ assert _ENTRY.itemsize == _PACKED.size == ENTRY_SIZE
 
 
 class TimeEntry(NamedTuple):
-    """A timestamp, and the offset up to which nothing is later."""
+    """A timestamp, and the offset up to which no record is later."""
 
     timestamp: int
     offset: int

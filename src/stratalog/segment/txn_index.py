@@ -103,7 +103,7 @@ class TransactionIndex(IndexFile):
 
     @property
     def last_offset(self) -> int | None:
-        """The last aborted transaction's marker."""
+        """The offset of the last aborted transaction's marker."""
         last = self.last_fields
         return None if last is None else last[3]
 

@@ -79,7 +79,7 @@ class _Teller:
                 connection.sendall(json.dumps(message).encode() + b"\n")
                 return connection.recv(len(HEARD)) == HEARD
         except OSError:
-            self._path = None  # it would not be heard the next time either
+            self._path = None  # the next message would not arrive either
             return False
 
 

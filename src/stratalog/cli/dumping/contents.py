@@ -39,7 +39,7 @@ class ContentsWriter:
         self._prefix = "| " if options.skip_record_metadata else " "
 
     def added(self, is_control: bool, offset: int, key: bytes | None, value: bytes | None) -> str:
-        """The text after the metadata of a record; InvalidRecordError where Kafka's tool would stop."""
+        """The text after the metadata of a record; InvalidRecordError if Kafka's tool would stop."""
         if is_control:
             return "" if self._options.skip_record_metadata else f" {control_text(key, value)}"
         if not self._options.print_data:
@@ -56,7 +56,7 @@ class ContentsWriter:
 def decoded(
     options: DumpOptions, offset: int, key: bytes | None, value: bytes | None
 ) -> tuple[str | None, str | None]:
-    """The texts of key and payload; None where nothing is printed, not even the label."""
+    """The texts of key and payload; None if nothing is printed, not even the label."""
     if options.decoder is Decoder.REMOTE_LOG_METADATA:
         from stratalog.cli.dumping.remote_log import remote_log_text
 

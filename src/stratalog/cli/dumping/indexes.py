@@ -1,8 +1,8 @@
 """`.index`, `.timeindex` and `.txnindex` files: their entries, compared with the log.
 
 Entries end where the zeros of a preallocated file begin; Kafka's tool prints the first zeros as an entry.
-Nothing is written here: Kafka's tool creates a missing .index, and truncates one with an incomplete last
-entry.
+Nothing is written here. Kafka's tool does write: it creates a missing .index, and truncates one whose last
+entry is incomplete.
 
 Kafka: DumpLogSegments.dumpIndex, dumpTimeIndex, dumpTxnIndex
 """

@@ -129,7 +129,7 @@ class ReadOptions:
     def parse(cls, mapping: Mapping[str, str], *, streaming: bool | None = False) -> ReadOptions:
         """Parse the options; their names are case-insensitive. UsageError says what is wrong with one.
 
-        A batch begins at the earliest offset unless told otherwise, a stream at the latest. If it is not
+        By default a batch begins at the earliest offset, and a stream at the latest. If it is not
         known which of the two it will be (None), only options that are wrong for both are refused.
         """
         given = _Given(mapping)

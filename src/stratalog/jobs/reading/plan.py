@@ -228,7 +228,7 @@ def _trimmed(segment: SegmentReader, split: Split, segment_end: int) -> Split | 
                     next_offset=last.base_offset,
                 )
     except CorruptRecordError:
-        return split  # the reader meets the damage again and handles it
+        return split  # the reader finds the damage again and handles it
     return replace(split, hint=hint) if hint.end_position > hint.position else None
 
 

@@ -75,7 +75,7 @@ def read_task(
     names offsets that were lost since the read was planned, unless failOnDataLoss is false. `on_omission` is
     then called for what is skipped or lost. `pickers` choose among the records of their partitions.
     A thread that reads one task after the other gives the same `memory` to each. With `lines`, the first
-    column is what it makes of the records of each partition.
+    column has the lines that it makes of the records of each partition.
     """
     disk = disk or reader_for(*{split.directory for split in task.splits})
     memory = memory or ReadMemory()
@@ -299,8 +299,8 @@ class _SplitReader:
     ) -> Generator[pa.RecordBatch, None, int]:
         """Read batches from one byte up to another; returns where the last one ended.
 
-        The buffer is refilled once everything but an incomplete batch at its end is decoded; it grows for a
-        batch that does not fit.
+        When everything in the buffer is decoded, except an incomplete batch at its end, the buffer is
+        refilled. It grows for a batch that does not fit.
         """
         disk, reader, memory = self._disk, self._reader, self._memory
         while position < end:

@@ -24,7 +24,7 @@ from stratalog.records.kernels.hash import choose_partitions
 
 
 class PartitionRows(NamedTuple):
-    """Rows for one partition: those of the columns key, value, timestamp and headers that exist."""
+    """Rows for one partition, with those of the columns key, value, timestamp and headers that exist."""
 
     topic: TopicTarget
     topic_partition: TopicPartition

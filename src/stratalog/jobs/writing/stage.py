@@ -258,7 +258,7 @@ class _StagedPartition:
             self._append(batch)
 
     def _batches(self, rows: pa.Table, options: BatchOptions, batch_size: int) -> Iterator[bytes]:
-        """Batches within the topic's size limit. A codec makes data larger that does not compress."""
+        """Batches within the topic's size limit. With a codec, data that does not compress becomes larger."""
         start = 0
         for batch in build_batches(rows, options, batch_size=batch_size):
             count = BatchHeader.unpack(batch).records_count

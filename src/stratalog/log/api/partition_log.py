@@ -136,8 +136,7 @@ class PartitionLog(LogApi):
 
     @property
     def log(self) -> Log:
-        """The underlying `Log`, for what a broker does: markers, epochs, rolls. Not if it is opened
-        read_only."""
+        """The underlying `Log`, for what a broker does: markers, epochs, rolls. Not for a read_only log."""
         return self._not_a_view()
 
     def metrics(self) -> dict[str, int]:

@@ -75,8 +75,7 @@ class Tally:
         self._hash_key = np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64))
         self._hashes = np.empty((0, 2), np.uint64)
         self.unseen_size = 0.0
-        """How many bytes of a key a sample may have missed, in addition to the error from the key's
-        spread."""
+        """How many bytes of a key a sample may miss, in addition to the error from the key's spread."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Only the slots in use: a tally of a few keys is sent in a few bytes."""

@@ -32,7 +32,8 @@ class RowChecks:
     """The facts in the headers of one segment, and where they contradict each other.
 
     `gaps` are the first and last offset of ranges that no batch covers, the first thousand of `gaps_count`.
-    `is_compacted`: a batch has fewer records than offsets, or a delete horizon, as only the cleaner leaves.
+    `is_compacted`: a batch has fewer records than offsets, or a delete horizon: only the cleaner leaves such
+    batches.
     """
 
     def __init__(self, file: str, base_offset: int, next_base: int | None, now_ms: int, spots: Spots) -> None:

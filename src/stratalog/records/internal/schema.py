@@ -40,7 +40,7 @@ _NULL_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """A closed range of versions; empty where `last` is below `first`."""
+    """A closed range of versions; empty if `last` is below `first`."""
 
     first: int
     last: int
@@ -84,7 +84,7 @@ class Schema:
 
     name: str
     topic: str
-    part: str  # "key" or "value"; "" where embedded
+    part: str  # "key" or "value"; "" if embedded
     api_key: int
     kind: str
     versions: Versions

@@ -62,7 +62,7 @@ def _put_pair(out: Bytes, at: int, number: Any) -> None:
 def write_text(data: Bytes, position: int, end: int, out: Bytes, at: int) -> int:
     """data[position:end] as UTF-8; the caller has room for three times as many bytes.
 
-    ASCII is copied in place: a function call would take ten times as long as the copy.
+    ASCII is copied by inline code: a function call would take ten times as long as the copy.
     """
     if _is_ascii(data, position, end):
         copy_bytes(out, at, data, position, end - position)

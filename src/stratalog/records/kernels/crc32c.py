@@ -5,7 +5,7 @@ cycle. So a long range is cut into three equal streams that run side by side, an
 The checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). Moving a checksum over
 zeros is linear, so it takes four look-ups in a table that is made for one stream length. Two stream lengths
 are used: a long one for batches of kilobytes, a short one for the rest. Below that length one stream is
-enough: the CPU overlaps neighbouring batches by itself. Without the instruction, eight tables take eight
+enough: the CPU overlaps neighbouring batches by itself. Without the instruction, eight tables process eight
 bytes at a time.
 """
 

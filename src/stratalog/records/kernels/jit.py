@@ -268,7 +268,7 @@ _ENTERED: dict[int, Kernel[..., Any]] = {}  # kernels by the id of the dispatche
 
 
 def maker_of(function: FunctionType) -> Callable[[], Any]:
-    """The function that makes the form of this function that compiled kernels need."""
+    """The function that makes the other form of this function, for compiled kernels."""
     return _MAKERS[function]
 
 

@@ -25,7 +25,7 @@ from stratalog.records.kernels.walk import LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, 
 
 ROWS = 128  # of the table: 12 KiB
 
-# How a piece ended. The first five are those of a walk (END, TORN, BAD_LENGTH, BAD_MAGIC; FULL never).
+# How a piece ended. The numbers below 5 are those of a walk: END, TORN, BAD_LENGTH, BAD_MAGIC (never FULL).
 WRONG_CRC = 5
 OFFSET_OVERFLOW = 6
 NOT_ASCENDING = 7
