@@ -6,6 +6,7 @@ bench          `stratalog bench startup`: how long loading takes, strategy by st
 broker         what the command line and a server.properties say about a broker
 cat            `stratalog cat`
 compact        `stratalog compact`
+compiling      says why a command waits for its kernels
 completion     `stratalog completion`, and what is completed
 demo           `stratalog demo`: a broker's directory, a power cut, and the recovery
 demo_damage    the power cut, and the damage that `demo` plants

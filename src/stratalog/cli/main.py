@@ -12,10 +12,12 @@ from typing import TextIO
 
 import click
 
+from stratalog.cli.compiling import CompileNotice
 from stratalog.cli.interrupts import raise_dropped_interrupts
 from stratalog.cli.lazy import LazyCommands
 from stratalog.cli.output import ExitCode, Output
 from stratalog.errors import ConfigError, DiskError, StratalogError, UsageError
+from stratalog.records.kernels.compiling import tell_compiling
 from stratalog.version import __version__
 
 COMMANDS = (
@@ -85,6 +87,8 @@ def run(arguments: Sequence[str]) -> int:
     if sys.stdout is None:  # closed with >&-; the next file that is opened would get its descriptor
         output.error(UsageError("standard output is closed: redirect it to a file, or to /dev/null."))
         return ExitCode.FAILED
+    if sys.stderr.isatty():
+        tell_compiling(CompileNotice(output.say))
     try:
         status = _run(output, arguments)
         sys.stdout.flush()

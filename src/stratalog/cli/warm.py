@@ -10,6 +10,7 @@ import click
 
 from stratalog.cli.output import Output, json_option
 from stratalog.operations.report import Table
+from stratalog.records.kernels.compiling import tell_compiling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ def warm(output: Output, *, spark: bool) -> None:
     began = time.perf_counter()
     from stratalog.cli.warming import warm_everything
 
+    tell_compiling(None)  # it is said already
     warm_everything()
     kernels = ready_kernels()
     document: dict[str, object] = {

@@ -17,11 +17,12 @@ from types import FunctionType
 from typing import Any
 
 import numba
-from numba.core import config
+from numba.core import config, event
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
 from stratalog.null_handler import add_null_handler
+from stratalog.records.kernels.compiling import compiling
 from stratalog.records.kernels.jit import Forms, Kernel, maker_of
 
 add_null_handler()
@@ -44,6 +45,17 @@ class MachineForms(Forms):
         return numba.njit(nogil=True)(copy(function)) if made is None else made
 
 
+class _Compilations(event.Listener):
+    """Passes on when Numba compiles a kernel; loading one from the cache is not told."""
+
+    def on_start(self, _event: Any) -> None:  # Any: Numba's own class
+        compiling(True)
+
+    def on_end(self, _event: Any) -> None:
+        compiling(False)
+
+
+event.register("numba:compile", _Compilations())  # type: ignore[no-untyped-call]
 MACHINE = MachineForms()
 _IS_OFF = bool(getattr(config, "DISABLE_JIT", False))  # by Numba's own file of settings
 

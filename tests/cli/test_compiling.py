@@ -1,0 +1,94 @@
+"""The sentence about kernels that are being compiled: once, and only if it takes long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stratalog.cli.compiling import WORDS, CompileNotice
+from stratalog.records.kernels.jit import INTERPRETED
+from tests.fixtures.catalog import log_dirs
+from tests.waiting import PATIENCE_S
+
+PROGRAM = """
+import sys
+from stratalog.cli.main import main
+from stratalog.records.kernels.jit import compile_always
+compile_always()
+main(sys.argv[1:])
+"""
+
+
+def waited_for(said: list[str]) -> list[str]:
+    end = time.monotonic() + PATIENCE_S
+    while not said and time.monotonic() < end:
+        time.sleep(0.01)
+    return said
+
+
+def test_it_is_said_once_while_a_kernel_is_compiled() -> None:
+    said: list[str] = []
+    notice = CompileNotice(said.append, patience_s=0.05)
+
+    notice(True)
+    notice(True)  # a kernel that the first one calls
+    notice(False)
+    assert waited_for(said) == [WORDS]
+    notice(False)
+    notice(True)
+    time.sleep(0.3)
+    notice(False)
+
+    assert said == [WORDS]
+
+
+def test_many_short_compilations_are_a_long_one() -> None:
+    said: list[str] = []
+    notice = CompileNotice(said.append, patience_s=0.4)
+
+    for _ in range(8):
+        notice(True)
+        time.sleep(0.15)
+        notice(False)
+
+    assert waited_for(said) == [WORDS]
+
+
+def test_a_short_compilation_is_not_mentioned() -> None:
+    said: list[str] = []
+    notice = CompileNotice(said.append)
+
+    notice(True)
+    notice(False)
+    time.sleep(0.3)
+
+    assert said == []
+
+
+@pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled")
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_command_on_a_terminal_says_it(is_terminal: bool, tmp_path: Path) -> None:
+    (logs,) = log_dirs("4.3.1", "clean")
+    screen, stderr = os.openpty() if is_terminal else os.pipe()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "cat", str(logs)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "COLUMNS": "200"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    os.set_blocking(screen, False)
+    told = os.read(screen, 1 << 16) if is_terminal else b""
+    os.close(stderr)
+    told = told or os.read(screen, 1 << 16)
+    os.close(screen)
+
+    assert done.returncode == 0
+    assert told.decode().count("Compiling kernels") == int(is_terminal)
