@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.engine.devices import ReaderCount, busy_ms, device_of
+from stratalog.engine.devices import (
+    FAST_RATE,
+    FAST_SIZE,
+    SHORTEST_WINDOW_S,
+    WINDOW_SIZE,
+    ReaderCount,
+    busy_ms,
+    device_of,
+)
 from stratalog.files.disk import Disk
 
 
@@ -122,6 +130,31 @@ def test_a_machine_that_was_busy_at_first_is_tried_again() -> None:
         count.measured(100.0 * min(count.count, 2))
 
     assert count.count == 2
+
+
+def test_bytes_that_come_from_memory_get_a_reader_for_each_core_at_once() -> None:
+    count = ReaderCount(cores=8)
+    assert count.is_enough(FAST_SIZE, 0.005)
+
+    count.measured(2 * FAST_RATE)
+
+    assert count.count == 8
+    assert not count.is_enough(FAST_SIZE, 0.005)
+
+
+def test_a_fast_device_gets_no_reader_without_a_core_for_it() -> None:
+    count = ReaderCount(cores=2)
+    for _ in range(10):
+        count.measured(2 * FAST_RATE)
+
+    assert count.count == 2
+
+
+def test_a_slow_device_is_measured_for_longer() -> None:
+    count = ReaderCount(cores=8)
+
+    assert not count.is_enough(FAST_SIZE, FAST_SIZE / FAST_RATE * 1.01)
+    assert count.is_enough(WINDOW_SIZE, SHORTEST_WINDOW_S)
 
 
 def test_no_device_gets_readers_without_end() -> None:

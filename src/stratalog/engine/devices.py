@@ -1,8 +1,9 @@
 """Finds which physical device a directory is on, and measures how many readers that device can use.
 
-Every device starts with one reader. Readers are added one by one, as long as each makes the device more than
-a tenth faster. A reader that does not help is removed, and tried again from time to time, because a busy
-machine may be idle a minute later. Why: docs/decisions/0014-readers-by-measuring.md.
+Every device starts with one reader. If that one reads faster than a disk can, the bytes are in memory, and
+there is a reader for each core from then on. Otherwise readers are added one by one, as long as each makes
+the device more than a tenth faster. A reader that does not help is removed, and tried again from time to
+time, because a busy machine may be idle a minute later. Why: docs/decisions/0014-readers-by-measuring.md.
 
 `ReaderCount` decides, from numbers alone. `measuring.py` counts the bytes, `readers.py` has the threads.
 """
@@ -22,6 +23,10 @@ GROWTH = 1.1  # one more reader must make the device this much faster
 # longest time: a slow disk is measured for longer.
 WINDOW_SIZE = 64 << 20
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.04, 2.0
+# A single reader at this rate does not wait for a disk that a second reader could slow down. This many bytes
+# are enough to know.
+FAST_RATE = 1.5e9
+FAST_SIZE = 16 << 20
 _PATIENCE = 20  # windows until one more reader is tried again; doubled each time it does not help
 
 _SYSTEM = FilePath("/sys/dev/block")
@@ -91,18 +96,25 @@ def busy_ms(device: Device) -> int | None:
 
 
 class ReaderCount:
-    """How many readers a device gets. `measured` takes the rate of a window, and changes `count` by one."""
+    """How many readers a device gets. `measured` takes the rate of a window, and changes `count` by one.
 
-    def __init__(self, most: int = MOST_READERS) -> None:
+    From a single fast reader it goes to one for each core at once.
+    """
+
+    def __init__(self, most: int = MOST_READERS, *, cores: int | None = None) -> None:
         self.count = 1
         self._most = most
+        self._cores = cores or os.cpu_count() or 1
         self._rate_before: float | None = None  # with one reader fewer; None if no reader is being tried
         self._patience = _PATIENCE
         self._windows_left = 0
 
     def measured(self, rate: float) -> None:
         """Record the rate, in bytes a second, with `count` readers."""
-        if self._rate_before is not None:
+        if self.count == 1 and rate > FAST_RATE:
+            self.count = min(self._cores, self._most)
+            self._windows_left = self._patience
+        elif self._rate_before is not None:
             if rate > self._rate_before * GROWTH:
                 self._try_one_more(rate)
                 return
@@ -114,6 +126,12 @@ class ReaderCount:
             self._windows_left -= 1
         else:
             self._try_one_more(rate)
+
+    def is_enough(self, size: int, seconds: float) -> bool:
+        """Whether a window with so many bytes in this time can be measured."""
+        if self.count == 1 and size >= FAST_SIZE and size > FAST_RATE * seconds:
+            return True
+        return seconds >= SHORTEST_WINDOW_S and (size >= WINDOW_SIZE or seconds >= LONGEST_WINDOW_S)
 
     def _try_one_more(self, rate: float) -> None:
         if self.count < self._most:

@@ -21,9 +21,6 @@ from functools import partial
 from typing import Generic
 
 from stratalog.engine.devices import (
-    LONGEST_WINDOW_S,
-    SHORTEST_WINDOW_S,
-    WINDOW_SIZE,
     Device,
     ReaderCount,
     busy_ms,
@@ -39,7 +36,7 @@ MonotonicClock = Callable[[], float]
 OnReading = Callable[[Sequence[DeviceUse]], object]
 IsWanted = Callable[[int], bool]
 
-_TICK_S = 0.02
+_FIRST_TICK_S, _TICK_S = 0.0025, 0.02  # ticks get longer: at the start, readers may have to be added soon
 MOST_WAITING = 8  # outcomes not taken yet
 
 
@@ -71,16 +68,16 @@ def read_devices(
         for device, queue in queues.items()
     ]
     try:
-        ticked_s = time.monotonic()
+        tick_s, ticked_s = _FIRST_TICK_S, time.monotonic()
         for pool in pools:
             pool.adjust()
         while True:
             # Checked before taking, so that the last outcome of a reader that has ended is not missed.
             is_running = any(pool.is_running() for pool in pools)
-            taken = outcomes.take(_TICK_S if is_running else 0.0)
+            taken = outcomes.take(tick_s if is_running else 0.0)
             yield from taken
-            if not taken or time.monotonic() - ticked_s >= _TICK_S:
-                ticked_s = time.monotonic()
+            if not taken or time.monotonic() - ticked_s >= tick_s:
+                tick_s, ticked_s = min(2 * tick_s, _TICK_S), time.monotonic()
                 for pool in pools:
                     pool.adjust()
                 if on_reading is not None:
@@ -183,7 +180,7 @@ class _Pool(Generic[Task, Result]):
         now_s, total = self._monotonic(), self._bytes_read
         self._meter.note(now_s, total)
         seconds, size = now_s - self._window_s, total - self._window_bytes
-        is_full = seconds >= SHORTEST_WINDOW_S and (size >= WINDOW_SIZE or seconds >= LONGEST_WINDOW_S)
+        is_full = self._count.is_enough(size, seconds)
         with self._changed:
             # Fewer readers run than wanted when no task is left: that says nothing about the device.
             if is_full and self._running >= self._count.count and size:

@@ -13,6 +13,7 @@ from stratalog.records.kernels.crc32c import _crc_word
 from stratalog.records.kernels.jit import INTERPRETED, Kernel, kernel
 from stratalog.records.kernels.memory import (
     Bytes,
+    bare,
     byte_array,
     copy_bytes,
     load_i16,
@@ -42,6 +43,11 @@ def _load_all(data: Bytes, position: int) -> tuple[Any, ...]:
 
 
 @kernel
+def _load_bare(data: Bytes, position: int) -> tuple[Any, ...]:
+    return load_i64(bare(data), position), load_u8(bare(data), position)
+
+
+@kernel
 def _copy(to: Bytes, to_position: int, data: Bytes, position: int, size: int) -> None:
     copy_bytes(to, to_position, data, position, size)
 
@@ -55,6 +61,15 @@ def both(function: Any) -> tuple[Any, Any]:
 @given(st.binary(min_size=8, max_size=24))
 def test_loads(data: bytes) -> None:
     plain, compiled = both(_load_all)
+    array = byte_array(data)
+
+    for position in range(len(data) - 7):
+        assert plain(array, position) == compiled(array, position)
+
+
+@given(st.binary(min_size=8, max_size=24))
+def test_loads_without_the_owner_of_the_bytes(data: bytes) -> None:
+    plain, compiled = both(_load_bare)
     array = byte_array(data)
 
     for position in range(len(data) - 7):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.kernels import recover as kernel
-from stratalog.segment.scan import ScanStop
+from stratalog.segment.scan import ScanStop, SegmentScan
 from tests.segment.making import records
 from tests.segment.scanning import scan_of
 
@@ -28,3 +33,35 @@ def test_a_flipped_bit_is_found_among_batches_summed_side_by_side(tmp_path: Path
     end = len(lead) + damaged
     assert (found.stop, found.valid_size, found.next_offset) == (ScanStop.WRONG_CRC, before, end)
     assert found.batches_count == end
+
+
+_STEPS = st.tuples(
+    st.integers(-1, 3),  # offsets may also repeat and go back
+    st.integers(-5, 5),  # timestamps
+    st.sampled_from([0, 1, 7, 8, 100, 300, kernel.SMALL, 4000]),  # bytes of the value
+)
+
+
+@given(st.lists(_STEPS, min_size=1, max_size=25), st.sampled_from([0, 70, 500, 2000, 10**6]))
+def test_plain_batches_are_indexed_as_those_of_a_producer_are(
+    steps: list[tuple[int, int, int]], interval: int
+) -> None:
+    """Batches with a producer are never taken three at once."""
+    plain, produced = [], []
+    offset, timestamp = 10, 1000
+    for offset_step, timestamp_step, size in steps:
+        offset, timestamp = max(0, offset + offset_step), timestamp + timestamp_step
+        record = Record(offset, timestamp, None, b"v" * size)
+        plain.append(build_batch([record], BatchOptions()))
+        by_producer = BatchOptions(producer_id=1, producer_epoch=0, base_sequence=0)
+        produced.append(build_batch([record], by_producer))
+
+    with TemporaryDirectory() as folder:
+        found = scan_of(Path(folder), *plain, interval=interval)
+        expected = scan_of(Path(folder), *produced, interval=interval)
+
+    assert found == _without_producers(expected)
+
+
+def _without_producers(scan: SegmentScan) -> SegmentScan:
+    return replace(scan, producers=(), transactions=())

@@ -33,7 +33,7 @@ from stratalog.log.recovery.task import ScanResult, ScanTask
 # have at most _TOGETHER_SIZE bytes in total. A result takes 1/200 of the log's size for the indexes, and a
 # little more for each segment.
 _WAITING = 4
-_TOGETHER_SIZE = 256 << 20
+_TOGETHER_SIZE = 2 << 30
 _SIZE_OF_A_SCAN = 64 << 10
 _TICK_S = 0.05
 _ZEROS = "(only zeros, counted in the manifest)"

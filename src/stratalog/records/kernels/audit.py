@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.limits import INT32_MAX
+from stratalog.records.kernels.crc32c import crc32c_of_bare, crc32c_of_three
 from stratalog.records.kernels.jit import inlined, kernel, rows_of
-from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, load_u32
-from stratalog.records.kernels.recover import next_sums
+from stratalog.records.kernels.memory import Bytes, bare, load_i16, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.recover import SMALL
 from stratalog.records.kernels.walk import (
     CODEC_MASK,
     END,
@@ -66,7 +67,7 @@ DELETE_HORIZON = 1 << 6
 
 @kernel(size=lambda _data, start, end, *_: end - start)
 def check(
-    data: Bytes,
+    array: Bytes,
     start: int,
     end: int,
     shift: int,
@@ -76,12 +77,13 @@ def check(
     gaps: NDArray[np.int64],
     sums: NDArray[np.uint32],
 ) -> tuple[int, int, int]:
-    """Check the batches of data[start:end]; data[0] is byte `shift` of the file.
+    """Check the batches of array[start:end]; array[0] is byte `shift` of the file.
 
     Returns (batches, position just past the last one, why it stopped), as a walk does whose table has as many
     rows as `sums`. That gets the checksum of each batch, and `gaps` the first ranges of offsets that are
     missing. After UNUSUAL none of these have a meaning.
     """
+    data = bare(array)
     at: Any = facts[0]
     count = 0
     position = start
@@ -103,7 +105,7 @@ def check(
             return count, position, FULL
         batch_end = position + LOG_OVERHEAD + length
         if not sums_count:
-            first, second, third, sums_count = next_sums(data, position, batch_end, end)
+            first, second, third, sums_count = _next_sums(data, position, batch_end, end)
         if first != load_u32(data, position + 17):
             return count, position, UNUSUAL
         sums[count] = first
@@ -131,6 +133,23 @@ def check(
         at.batches_count += 1
         count += 1
         position = batch_end
+
+
+@inlined
+def _next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[Any, Any, Any, int]:
+    """The checksums of the batch at `position`, and of the next two if they are small and whole."""
+    if batch_end - position <= SMALL and end - batch_end >= LOG_OVERHEAD + SMALLEST_V2:
+        length = load_i32(data, batch_end + 8)
+        second_end = batch_end + LOG_OVERHEAD + length
+        if length >= SMALLEST_V2 and length <= SMALL and end - second_end >= LOG_OVERHEAD + SMALLEST_V2:
+            length = load_i32(data, second_end + 8)
+            third_end = second_end + LOG_OVERHEAD + length
+            if length >= SMALLEST_V2 and length <= SMALL and third_end <= end:
+                starts = (position + 21, batch_end + 21, second_end + 21)
+                first, second, third = crc32c_of_three(data, starts, (batch_end, second_end, third_end))
+                return first, second, third, 3
+    zero = np.uint32(0)
+    return crc32c_of_bare(data, position + 21, batch_end), zero, zero, 1
 
 
 @inlined

@@ -17,8 +17,20 @@ from stratalog.records.kernels.machine import compiled_features
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, position: Any) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
+    is_bare = isinstance(array_type, types.CPointer)
+    data = array if is_bare else context.make_array(array_type)(context, builder, array).data
     return builder.gep(data, [position])
+
+
+@intrinsic
+def bare(typing_context: Any, data: Any) -> Any:
+    del typing_context
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    pointer: Any = types.CPointer(types.uint8)  # type: ignore[no-untyped-call]
+    return pointer(data), codegen
 
 
 def _loader(bits: int, numba_type: Any, *, swap: bool) -> Any:

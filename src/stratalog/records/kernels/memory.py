@@ -29,6 +29,16 @@ def intrinsic(name: str) -> Callable[[], Any]:  # Any: an intrinsic of Numba
     return make
 
 
+@compiled_by(intrinsic("bare"))
+def bare(data: Bytes) -> Bytes:
+    """The bytes without their owner: in compiled code a pointer, valid as long as the caller has `data`.
+
+    Numba counts references to an array where it is passed to an inlined function. Each count is an atomic
+    operation, which also waits for all loads before it.
+    """
+    return data
+
+
 @compiled_by(intrinsic("load_u8"))
 def load_u8(data: Bytes, position: int) -> int:
     return int(data[position])
