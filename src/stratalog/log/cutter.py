@@ -201,9 +201,9 @@ class Cutter:
             end_offset=end_offset,
             now_ms=self._clock(),
         )
-        # After the replay, all ended transactions count as not replicated yet. In Kafka this lasts until the
-        # high watermark moves again, even for those below it; until then Kafka keeps the last stable offset
-        # from before the truncation.
+        # After the replay, all ended transactions count as not replicated yet. So those below the high
+        # watermark are dropped now. Kafka does that only when the high watermark moves again, and keeps the
+        # last stable offset from before the truncation until then.
         self._producers.on_high_watermark_updated(self._marks.high_watermark.offset)
         self._marks.update_first_unstable()
 

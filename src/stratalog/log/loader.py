@@ -1,5 +1,4 @@
-"""Opens a log that was closed cleanly: the listing of its directory becomes segments, marks and producer
-state.
+"""Opens a log that was closed cleanly: finds its segments, its marks and the state of its producers.
 
 Nothing is scanned. The listing gives the segments and their sizes. The last batches of the newest segment
 show where the log ends. The snapshot at that offset has the state of the producers. (A truncation inside a
@@ -155,10 +154,10 @@ def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:
 
 
 def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptRecordError] | None:
-    """The newest .log of a partition, and the damage that stops a broker after a clean shutdown; None: no
-    damage.
+    """The newest .log of a partition, and the damage that stops a broker after a clean shutdown.
 
-    If the offset index is missing, a broker recovers the segment, and cuts it there.
+    None if there is no such damage. If the offset index is missing, a broker recovers the segment, and cuts
+    off what is damaged.
     """
     names = disk.list_sizes(directory, _LOG)
     bases = [name[:20] for name in names if name[20:] == _LOG and name[:20].isdecimal()]

@@ -1,15 +1,15 @@
 """Finds where a log ends, why it ends there, and how its last writer left it.
 
-who needs the end                               the log ends after
-any reader (`last_whole`)                       the last whole batch; a writer may be writing the next one
-... that also needs the reason (`end_of`)       the same, with what follows it
-a reader, not closed cleanly (`valid_end`)      the last batch with a correct checksum: the rest is from a
-                                                crash
-a reader, closed cleanly (`valid_end`)          the last batch, even after damage: no crash has torn it.
-                                                After damage its checksum must be correct
-a writer (`clean_end`)                          the last whole batch, which must be the end of the file
-`stratalog format` (`last_epoch`)               the last batch, of which only the leader epoch is needed
-a listing (`last_batch`)                        the last whole batch, of which the whole header is needed
+function        who uses it                             the log ends after
+`last_whole`    any reader                              the last whole batch; a writer may be writing the next
+`end_of`        a reader that also needs the reason     the same batch; what follows it is the reason
+`valid_end`     a reader of a log that was not          the last batch with a correct checksum; what follows
+                closed cleanly                          is from a crash
+`valid_end`     a reader of a log that was closed       the last batch; if there is damage before it, the last
+                cleanly                                 one with a correct checksum
+`clean_end`     a writer                                the last whole batch; the file must end there too
+`last_epoch`    `stratalog format`                      the last batch; only its leader epoch is read
+`last_batch`    a listing                               the last whole batch; its whole header is read
 
 All of these read only the newest segment, from the last entry of its index on. Recovery decides where a log
 that was not closed cleanly will end, from the scans of all its segments (`recovery/sequence.py`).
@@ -179,8 +179,8 @@ def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadat
 def clean_end(active: SegmentReader) -> int:
     """The next offset of a log that will be written to; the indexes of its last segment must match it.
 
-    The last batch must end where the file does, or it is a NeedsRecoveryError. Kafka trusts the
-    clean-shutdown file and appends after such bytes; no reader would ever get past them.
+    NeedsRecoveryError if bytes follow the last whole batch. Kafka trusts the clean-shutdown file and appends
+    after such bytes; no reader would ever get past them.
     """
     try:
         sanity_check(active)

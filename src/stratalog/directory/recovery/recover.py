@@ -209,8 +209,7 @@ class _Recovery:
         return next(found for found in self._directories if path.startswith(prefix_of(found.path)))
 
     def _lock_places(self) -> None:
-        """Lock the quarantines outside of the log directories: two runs at once would use the same names
-        there.
+        """Lock the quarantines outside of the log directories: two runs would use the same names there.
 
         Names in quarantine contain the partition's name, and another broker may have the same partition.
         """

@@ -113,8 +113,8 @@ class PartitionLog(LogApi):
     def hidden(self) -> LogEnd | None:
         """Where a log that is opened read_only ends, if bytes follow that it does not show.
 
-        While a writer appends, they are there for a moment; after a crash or damage, until recovery cuts them
-        off.
+        While a writer appends, such bytes are there for a moment. After a crash or damage, they are there
+        until recovery cuts them off.
         """
         self._refresh()
         if not isinstance(self._log, LogView):

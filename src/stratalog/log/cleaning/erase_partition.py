@@ -60,7 +60,7 @@ class PartitionFiles:
     matcher: Matcher
 
     def look(self, reader: DiskReader, searching: Matcher) -> Iterator[ToErase | Found]:
-        """The files to erase from; a `Found` alone is for a file that has only markers at the named offsets.
+        """The files to erase from; only a `Found` for a file that has just markers at the named offsets.
 
         Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
         Raises CorruptRecordError if a log cannot be read, NeedsRecoveryError if a swap was interrupted,

@@ -125,7 +125,7 @@ class ProducerStateManager:
         return None if first is None else first.first_offset.offset
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
-        """The last stable offset for the transaction index: that after the end of this transaction."""
+        """The last stable offset once this transaction has ended, for its entry in the transaction index."""
         for transaction in self._ongoing.ascending():
             if transaction.producer_id != completed.producer_id:
                 return transaction.first_offset.offset

@@ -1,14 +1,15 @@
 """Transactions that were open at a gap, and which of their batches are left out.
 
-Nobody knows which part of an open transaction is lost in a gap. If it was an abort marker, the producer's
-next commit would commit the aborted records. So such a transaction is left out as a whole: its batches in
-this segment, before and after the gap, up to its producer's next marker. That marker stays, but there is no
-open transaction for it to end.
+Nobody knows what an open transaction has lost in a gap. If it has lost its abort marker, the producer's next
+commit marker would commit the aborted records. So such a transaction is left out as a whole: all its batches
+in this segment, before and after the gap, up to its producer's next marker. That marker stays, and ends
+nothing.
 
-But if the transaction began in an earlier segment, which is not rewritten, a commit marker would commit the
-batches there. Then this marker is left out too, and the next marker decides. An abort marker always stays,
-because the records that it ends must stay hidden. The same applies in all segments after the gap, damaged or
-not, until the transaction is ended.
+If the transaction began in an earlier segment, its batches there stay, because that segment is not rewritten.
+A commit marker would commit them. So a commit marker is left out too, and the transaction stays open up to
+the producer's next marker, for which the same rule holds. An abort marker always stays: it keeps the earlier
+batches hidden. All this also applies in the segments after the gap, damaged or not, until the transaction has
+ended.
 """
 
 from __future__ import annotations

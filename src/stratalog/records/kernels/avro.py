@@ -1,19 +1,22 @@
 """Avro values into Arrow's buffers, by a program that was made from the writer's and the reader's schema.
 
-A program is a table of nodes. A node reads one thing from the bytes and adds an entry to an output column. If
-the reader's schema does not have it, its column is -1 and nothing is added. The same program runs twice:
-first it checks the bytes and counts what each column needs, then it fills the columns. A value that is not
-valid is null in both passes, and its code says why. There is no recursion, and no more memory is used than
-was counted.
+A program is a table of nodes. A node reads one thing from the bytes and adds an entry to an output column. A
+node for something that the reader's schema does not have adds nothing: its column is -1. The same program
+runs twice: first it checks the bytes and counts what each column needs, then it fills the columns. A value
+that is not valid is null in both passes, and its code says why. There is no recursion, and no more memory is
+used than was counted.
+
+A node has an op, a column and three numbers, a, b and c. "symbols: first" is the place in `lists` at which
+the symbols of this node begin; "nulls" are the columns to which the node adds a null.
 
 op       reads                    a                 b                  c
-INT      a number of 32 bits                        factor
-LONG     a number of 64 bits                        factor
+INT      a number of 32 bits                        factor of a time
+LONG     a number of 64 bits                        the same
 ENUM     the number of a symbol   symbols: first    their count        code for one that the reader lacks
 BYTES    a length and bytes                         1 for text
 NUMERAL  the same, a decimal      limits: first
 UNION    the number of a branch   nodes: first      their count
-FIXED    bytes                    how many
+FIXED    bytes                                      how many
 DIGITS   the same, a decimal      limits: first     how many
 BOOLEAN  a byte, 0 or 1
 FLOAT    4 bytes

@@ -1,12 +1,12 @@
 """CRC-32C (Castagnoli), as v2 batches carry it, and CRC-32 (zlib), as v0 and v1 messages do.
 
-x86-64 and ARM64 have an instruction for eight bytes. It takes three cycles, but a new one can start every
+x86-64 and ARM64 have an instruction for eight bytes. It takes three cycles, but another can start in each
 cycle. So a long range is cut into three equal streams that run side by side, and their checksums are joined.
 The checksum of A followed by B is crc(A) moved over len(B) zero bytes, xor crc(B). Moving a checksum over
 zeros is linear, so it takes four look-ups in a table that is made for one stream length. Two stream lengths
-are used: a long one for batches of kilobytes, a short one for the rest. Below that length one stream is
-enough: the CPU overlaps neighbouring batches by itself. Without the instruction, eight tables process eight
-bytes at a time.
+are used: a long one for batches of kilobytes, a short one for what is left. What is too short for three
+short streams is one stream: the CPU overlaps neighbouring batches by itself. Without the instruction, eight
+tables process eight bytes at a time.
 """
 
 from __future__ import annotations
