@@ -86,7 +86,8 @@ class Wish:
 class Printout:
     """Records as lines. After `pieces`, `omissions` says what was left out, or could not be decoded.
 
-    `in_bulk` makes lines in one pass over the decoded rows where that is possible; they are the same without.
+    With `in_bulk`, lines are made in one pass over the decoded rows where possible. They are the same without
+    it.
     """
 
     options: ReadOptions
@@ -194,7 +195,8 @@ class _Part:
         return lambda task: with_messages(topic, read(task), self._columns)
 
     def _makes_lines(self) -> bool:
-        """Whether lines can be made straight from the rows: without Arrow columns that someone looks at."""
+        """Whether lines can be made straight from the rows: no search, decoding or format needs Arrow
+        columns."""
         encodings = {"key": self._options.key.encoding, "value": self._options.value.encoding}
         return (
             self._whole.in_bulk

@@ -1,5 +1,4 @@
-"""What a read left out: damage that it skipped, offsets that are lost, keys and values that it could not
-decode; as counts and as sentences.
+"""What a read left out, as counts and sentences: skipped damage, lost offsets, what it could not decode.
 
 A read leaves records out only if it was told to (`onCorruption=skip`, `failOnDataLoss=false`); a key or value
 that cannot be decoded is null. Each place is an `Omission`, which is small and can be pickled: a task returns

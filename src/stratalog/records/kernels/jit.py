@@ -54,7 +54,7 @@ def rows_of(fields: list[tuple[str, type[np.generic]]]) -> np.dtype[np.void]:
 
 
 class Kernel(Generic[P, R]):
-    """A kernel that decides at each call how it runs; when machine code is first used, that replaces it."""
+    """A kernel that decides at each call how it runs, until its machine code is loaded and replaces it."""
 
     __name__: str
 
@@ -190,8 +190,8 @@ def compile_always() -> None:
 class Forms(ABC):
     """Kernels in one form, plain or compiled: a kernel in this form calls others in the same form.
 
-    A function is copied with global names of its own, among which the name of a kernel refers to the kernel's
-    form.
+    Each function is copied, with its own global names. In the copy, the name of a kernel refers to the form
+    of that kernel.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows as lines: what a format says of each record, copied from the decoded batches straight to the output.
+"""Rows as lines: the parts of a record that a format names, copied straight from the decoded batches.
 
 A format is a table of steps, one row (kind, start, size) for each part of a line. For TEXT, `start` and
 `size` say where its bytes are in `words`; for VALUE and KEY, what to print instead of null.

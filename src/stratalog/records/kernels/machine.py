@@ -1,9 +1,9 @@
 """Kernels as machine code: compiles them once with Numba, and caches the result.
 
-Imported when the first kernel is to be compiled or loaded, as Numba takes long to import. The stamp of every
-compiled kernel is a hash of all kernel sources, since kernels inline each other. If no folder can be written,
-as in a container without a home directory, kernels are not cached, and one warning says so. Why:
-docs/decisions/0006-stamp-of-kernels.md.
+This module is imported when the first kernel is to be compiled or loaded, because Numba takes long to import.
+The stamp of every compiled kernel is a hash of all kernel sources, because kernels inline each other. If no
+folder can be written, as in a container without a home directory, kernels are not cached, and one warning
+says so. Why: docs/decisions/0006-stamp-of-kernels.md.
 """
 
 from __future__ import annotations

@@ -222,8 +222,8 @@ def put_sampled(
 ) -> bool:
     """Like `put_records`, but only for keys that are in the map or in a `sampled` batch.
 
-    If a sampled batch is itself skipped, its keys get offset 0, so that no record is older. Returns whether
-    the map was full.
+    If a sampled batch is itself skipped, its keys get offset 0, so that no record counts as older. Returns
+    whether the map was full.
     """
     slots_count = len(slots) // WORDS
     row = 0
