@@ -174,7 +174,6 @@ def _document(partition: PartitionAnswers | UnreadablePartition) -> dict[str, ob
 
 
 def _if_replicated(answer: Answer) -> dict[str, object] | None:
-    """The answer when the high watermark is at the log's end; the disk has only that of the last
-    checkpoint."""
+    """The answer if the high watermark is at the log's end: the disk has only an earlier, stored one."""
     then = answer.if_replicated
     return None if then is None else {"goes": then.is_change, "rule": then.rule, "why": then.words}

@@ -195,8 +195,7 @@ class _Part:
         return lambda task: with_messages(topic, read(task), self._columns)
 
     def _makes_lines(self) -> bool:
-        """Whether lines can be made straight from the rows: no search, decoding or format needs Arrow
-        columns."""
+        """Whether lines can be made straight from the rows: nothing here needs Arrow columns."""
         encodings = {"key": self._options.key.encoding, "value": self._options.value.encoding}
         return (
             self._whole.in_bulk

@@ -114,7 +114,7 @@ class RowPicker(Protocol):
 
 Pickers = Mapping[TopicPartition, RowPicker]
 LinesOf = Callable[[TopicPartition], Maker | None]
-"""What makes the lines of a partition."""
+"""Returns what makes the lines of a partition; None if nothing does."""
 LINE = "line"  # the name of their column
 
 

@@ -53,9 +53,9 @@ class DirtyLog:
     """A log to clean: its segments, the bounds that its manager has found, and its producers.
 
     `first_dirty_offset` is where the last cleaning ended, `first_uncleanable_offset` the base of the first
-    segment that is left alone. `last_records` keeps the last batch of each active producer from vanishing.
-    `cleaned_directory` is where cleaned files are written, if not beside the originals. `aborted` are all
-    aborted transactions of the log, if they are known and are not to be read from its indexes.
+    segment that is left alone. `last_records` has the last record of each active producer; its batch
+    stays. `cleaned_directory` is where cleaned files are written, if not beside the originals. `aborted` are
+    all aborted transactions of the log, if they are known and are not to be read from its indexes.
     """
 
     disk: DiskReader

@@ -63,7 +63,7 @@ BeforeSwap = Callable[[Rewritten], object]
 class ToErase:
     """A file that holds, or may hold, selected records. `erase` erases them.
 
-    `is_gone`: deletes the whole file.
+    `is_gone`: the whole file is deleted.
     """
 
     file: str

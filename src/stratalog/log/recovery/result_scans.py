@@ -1,4 +1,4 @@
-"""Answers the recovery sequence from scan results, instead of reading logs."""
+"""Gives the recovery sequence the results of scans, where Kafka would read a log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stratalog.segment.scan import SegmentScan
 
 
 class ResultScans:
-    """Answers a sequence from scan results, when Kafka would read the log."""
+    """The results of a partition's scans, in the form that the sequence needs."""
 
     def __init__(self, end_offset: int | None) -> None:
         self.by_base: dict[int, SegmentScan] = {}
