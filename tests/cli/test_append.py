@@ -82,6 +82,30 @@ def test_what_cat_prints_can_be_appended(
     assert copies[0] == copies[1]
 
 
+def test_what_cat_printed_of_bytes_that_are_not_text_became_other_bytes(
+    tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every_byte = bytes(range(256))
+    with stratalog.open_log(tmp_path / "a-0", create=True, codec="zstd") as log:
+        log.append(every_byte, key=b"\xff\xfe", headers=[("h", every_byte), ("n", None)], timestamp=0)
+        log.append(None, key=b"", headers=[("é", b"")], timestamp=1_700_000_000_000)
+        log.append(b"", key=None, timestamp=1_700_000_000_001)
+        log.append(b"\\xff", key=b"one\ntwo", timestamp=1_600_000_000_000)
+    assert main.run(["cat", str(tmp_path / "a-0"), "-J", "--base64"]) == 0
+    printed = capsys.readouterr()
+    given(stdin, printed.out.encode())
+
+    assert main.run(["append", str(tmp_path / "b-0"), "--create", "-J"]) == 0
+
+    copies = []
+    for name in ("a-0", "b-0"):
+        with stratalog.open_log(tmp_path / name, read_only=True) as log:
+            copies.append([(each.offset, each.key, each.value, each.headers, each.timestamp) for each in log])
+    assert copies[0] == copies[1]
+    assert len(copies[0]) == 4
+    assert printed.err == ""
+
+
 def test_a_wrong_line_is_a_finding(
     tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,42 @@ def test_json_is_one_object_a_line(capsysbinary: pytest.CaptureFixture[bytes]) -
     assert documents[0]["key"] == {"group": "classic"}
 
 
+def test_json_of_bytes_that_are_not_text_is_told_once(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with stratalog.open_log(tmp_path / "bin-0", create=True) as log:
+        for value in (b"\xff", b"text", b"\xfe", b"\xfd"):
+            log.append(value)
+    told = b" bytes that are not UTF-8: JSON shows them as \\xNN, and they cannot be read back. "
+
+    assert main.run(["cat", str(tmp_path), "-J"]) == 0
+    shown = capsysbinary.readouterr()
+    assert [json.loads(line)["payload"] for line in shown.out.splitlines()] == [
+        "\\xff",
+        "text",
+        "\\xfe",
+        "\\xfd",
+    ]
+    assert shown.err == b"3 records have" + told + b"-J --base64 keeps every byte.\n"
+    assert main.run(["cat", str(tmp_path), "-J", "-c", "2"]) == 0
+    assert capsysbinary.readouterr().err == b"1 record has" + told + b"-J --base64 keeps every byte.\n"
+    for arguments in (["-J", "--base64"], ["-J", "-o", "1", "-c", "1"], []):
+        assert main.run(["cat", str(tmp_path), *arguments]) == 0
+        assert capsysbinary.readouterr().err == b""
+
+
+def test_base64_keeps_the_bytes_of_an_internal_topic(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    place = [CLEAN, "--topic", "__consumer_offsets"]
+    sizes = cat(capsysbinary, *place, "-f", "%p %o %K %S\\n")  # of what is printed: the decoded key and value
+
+    found = cat(capsysbinary, *place, "-J", "--base64")
+
+    documents = [json.loads(line) for line in found.splitlines()]
+    assert len(documents) == len(sizes.splitlines())
+    keys = [b64decode(document["key"]) for document in documents]
+    assert any(key[:2] in (b"\0\0", b"\0\1", b"\0\2") and b"classic" in key for key in keys)
+
+
 def test_the_directories_are_those_of_a_server_properties(
     orders: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -99,6 +136,8 @@ def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[
         ([CLEAN, "--since", "soon"], "'soon' is not a time"),
         ([CLEAN, "--since", "1700", "-o", "5"], "both say where to start"),
         ([CLEAN, "--follow", "-e"], "--follow never ends"),
+        ([CLEAN, "--base64"], "--base64 is for -J"),
+        ([CLEAN, "-J", "--base64", "-s", "utf8"], "leave out -s"),
         ([CLEAN, "-s", "header=json"], "is not key=ENCODING"),
         ([CLEAN, "-s", "xml"], "xml is not an encoding"),
         ([CLEAN, "--topic", "codecs", "-s", "value=confluent"], "the topic _schemas is not in"),

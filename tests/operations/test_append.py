@@ -109,6 +109,11 @@ def test_a_line_has_a_key_and_a_value() -> None:
             b'{"topic": "t", "offset": 7, "tstype": "create", "ts": 1700, "headers": ["a", "1", "n", null]}',
             NewRecord(None, None, (("a", b"1"), ("n", None)), 1700),
         ),
+        (
+            b'{"encoding": "base64", "headers": ["h", "/w==", "n", null], "key": "//4=", "payload": ""}',
+            NewRecord(b"", b"\xff\xfe", (("h", b"\xff"), ("n", None))),
+        ),
+        (b'{"encoding": null, "key": "//4=", "payload": "v"}', NewRecord(b"v", b"//4=")),
     ],
 )
 def test_json_has_the_names_of_cat(line: bytes, record: NewRecord) -> None:
@@ -131,6 +136,9 @@ def test_json_has_the_names_of_cat(line: bytes, record: NewRecord) -> None:
         (b'{"ts": "today"}', "ts is not a number"),
         (b'{"ts": true}', "ts is not a number"),
         (b'{"ts": -1}', "ts is not a number"),
+        (b'{"encoding": "hex", "payload": "00"}', "encoding is not 'base64'"),
+        (b'{"encoding": "base64", "payload": "\\\\xff"}', "is not base64"),
+        (b'{"encoding": "base64", "payload": {"a": 1}}', "is not base64"),
         (b'{"payload": "\\ud800"}', "cannot be written in UTF-8"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from stratalog.files.names import TopicPartition
 from stratalog.questions.formats import parse_format
-from stratalog.questions.lines import JSON_COLUMNS, Style, bytes_of, printed
+from stratalog.questions.lines import JSON_COLUMNS, Style, bytes_of, escaped_rows, printed
 from stratalog.records.arrays import TYPES
 
 ROWS: list[dict[str, Any]] = [
@@ -107,6 +107,26 @@ def test_bytes_that_are_not_text_are_still_json() -> None:
     (line,) = bytes(bytes_of(Style(format=None).lines(batch([{"value": b"\xff\0"}])))).splitlines()
 
     assert json.loads(line)["payload"] == "\\xff\0"
+
+
+def test_base64_keeps_every_byte_and_says_so() -> None:
+    rows = [{"key": b"\xff\xfe", "value": b"", "headers": [{"key": "h", "value": b"\0"}]}, {"key": None}]
+    lines = bytes(bytes_of(Style(format=None, in_base64=True).lines(batch(rows)))).splitlines()
+
+    first, second = map(json.loads, lines)
+    assert (first["encoding"], first["key"], first["payload"]) == ("base64", "//4=", "")
+    assert first["headers"] == ["h", "AA=="]
+    assert (second["encoding"], second["key"], second["payload"]) == ("base64", None, None)
+
+
+def test_rows_with_bytes_that_are_not_text_are_found() -> None:
+    header = [{"key": "h", "value": b"\xff"}, {"key": "n", "value": None}]
+    rows = [{"value": b"a"}, {"value": b"\xff"}, {"key": b"\xc3"}, {"headers": header}, {"key": "é".encode()}]
+    found = escaped_rows(batch(rows))
+
+    assert found is not None
+    assert found.tolist() == [False, True, True, True, False]
+    assert escaped_rows(batch(rows[:1])) is None
 
 
 def test_what_could_not_be_decoded_is_printed_as_it_is() -> None:

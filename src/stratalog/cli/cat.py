@@ -88,6 +88,13 @@ def parse_encodings(
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Print the key and this text before each value.")
 @click.option("-Z", "--null", "marks_null", is_flag=True, help="Print NULL for a key or value that is null.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option(
+    "--base64",
+    "in_base64",
+    is_flag=True,
+    help="With -J: keys, payloads and values of headers in base64, which keeps every byte; `append -J` reads "
+    "it.",
+)
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only records with this key; repeatable.")
 @click.option("--grep", metavar="REGEX", help="Only records whose printed key or value has a match of REGEX.")
 @click.option("--committed", is_flag=True, help="Leave out records of aborted and open transactions.")
@@ -120,6 +127,7 @@ def cat(
     key_delimiter: str | None,
     marks_null: bool,
     as_json: bool,
+    in_base64: bool,
     keys: tuple[str, ...],
     grep: str | None,
     committed: bool,
@@ -146,8 +154,12 @@ def cat(
     directories, typed = split_places(places)
     broker = BrokerFiles.of(config, directories)
     wish = Wish(keys=tuple(key.encode("utf-8", "surrogateescape") for key in keys), pattern=grep, limit=count)
+    if in_base64 and (encodings or not as_json):
+        raise UsageError("--base64 is for -J, and shows what is in the log: leave out -s, and give -J.")
     style = Style(
-        format=None if as_json else _format(format_text, delimiter, key_delimiter), marks_null=marks_null
+        format=None if as_json else _format(format_text, delimiter, key_delimiter),
+        marks_null=marks_null,
+        in_base64=in_base64,
     )
     given = {"failOnDataLoss": "false"} | encodings | decoding
     if committed:
@@ -192,12 +204,26 @@ def _format(text: str | None, delimiter: str, key_delimiter: str | None) -> Form
 
 def _write(output: Output, printout: Printout) -> ExitCode:
     stdout = sys.stdout.buffer
-    with closing(printout.pieces()) as pieces:
-        for piece in pieces:
-            while piece:
-                piece = piece[stdout.write(piece) :]  # an unbuffered stdout may accept only a part
-            stdout.flush()
+    try:
+        with closing(printout.pieces()) as pieces:
+            for piece in pieces:
+                while piece:
+                    piece = piece[stdout.write(piece) :]  # an unbuffered stdout may accept only a part
+                stdout.flush()
+    finally:  # after Ctrl-C too, which is how --follow ends
+        if printout.escaped_count:
+            output.say(_escaped_words(printout.escaped_count))
     return _tell(output, printout.omissions)
+
+
+def _escaped_words(count: int) -> str:
+    from stratalog.operations.words import counted
+
+    has = "has" if count == 1 else "have"
+    return (
+        f"{counted(count, 'record')} {has} bytes that are not UTF-8: JSON shows them as \\xNN, and they "
+        "cannot be read back. -J --base64 keeps every byte."
+    )
 
 
 def _tell(output: Output, omissions: Sequence[Omission]) -> ExitCode:

@@ -25,11 +25,12 @@ from stratalog.log.api.partition_log import PartitionLog
 from stratalog.log.new_records import NewRecord
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import counted, sentence
+from stratalog.records.base64_text import BASE64, from_base64
 from stratalog.records.build import Header
 from stratalog.records.compression import CodecName
 
 READ_SIZE = 1 << 18
-_KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts"}
+_KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts", "encoding"}
 _PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # of `cat -J`; ignored
 
 
@@ -73,9 +74,14 @@ def json_line(line: bytes) -> NewRecord:
         raise ValueError(f"{sorted(unknown)[0]!r} is not one of {', '.join(sorted(_KNOWN_FIELDS))}")
     if "payload" in found and "value" in found:
         raise ValueError("payload and value are the same: give one of them")
-    value = found.get("payload", found.get("value"))
+    if found.get("encoding") not in (None, BASE64):
+        raise ValueError(f"encoding is not {BASE64!r}, the only one there is")
+    content = _content if found.get("encoding") is None else from_base64
     return NewRecord(
-        _content(value), _content(found.get("key")), _headers(found.get("headers")), _time(found.get("ts"))
+        content(found.get("payload", found.get("value"))),
+        content(found.get("key")),
+        _headers(found.get("headers"), content),
+        _time(found.get("ts")),
     )
 
 
@@ -93,7 +99,9 @@ def _utf8(text: str) -> bytes:
         raise ValueError(f"{text!r} cannot be written in UTF-8") from None
 
 
-def _headers(found: Any) -> tuple[Header, ...]:  # Any: a value of JSON
+def _headers(
+    found: Any, content: Callable[[Any], bytes | None]
+) -> tuple[Header, ...]:  # Any: a value of JSON
     """[name, value, name, value, ...]."""
     if found is None:
         return ()
@@ -106,7 +114,7 @@ def _headers(found: Any) -> tuple[Header, ...]:  # Any: a value of JSON
         raise ValueError("the value of a header is neither text nor null")
     for name in names:
         _utf8(name)
-    return tuple((name, _content(value)) for name, value in zip(names, values, strict=True))
+    return tuple((name, content(value)) for name, value in zip(names, values, strict=True))
 
 
 def _time(found: Any) -> int | None:  # Any: a value of JSON

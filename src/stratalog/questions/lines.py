@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stratalog.files.names import TopicPartition
 from stratalog.jobs.decoding.asked import DECODED
 from stratalog.questions.formats import Format, FormatField
+from stratalog.records.base64_text import BASE64, to_base64
 from stratalog.records.kernels import lines as kinds
 from stratalog.records.lines import LineMaker
 from stratalog.scanning.values import column_values, json_text
@@ -26,6 +28,7 @@ from stratalog.scanning.values import column_values, json_text
 # Without spaces, and text as it is: as kcat writes it.
 JSON_STYLE = {"ensure_ascii": False, "separators": (",", ":")}
 JSON_COLUMNS = ("topic", "partition", "offset", "timestampType", "timestamp", "headers", "key", "value")
+_CONTENTS = ("key", "value", "undecodedKey", "undecodedValue")
 _BINARY = pa.binary()
 _TIMESTAMP_TYPES = {0: "create", 1: "logappend"}
 _NO_TEXT, _NULL_TEXT = b"", b"NULL"
@@ -46,11 +49,12 @@ class Style:
     """How records are printed: by a format, or as JSON if there is none.
 
     `json_parts` are the columns of text that is JSON. `marks_null` prints NULL for a key or value that is
-    null, as kcat's -Z does.
+    null, as kcat's -Z does. `in_base64` is for JSON only: it keeps bytes that are not text.
     """
 
     format: Format | None
     marks_null: bool = False
+    in_base64: bool = False
     json_parts: frozenset[str] = frozenset()
 
     @property
@@ -86,7 +90,7 @@ class Style:
         import pyarrow.compute as pc
 
         if self.format is None:
-            return _json_lines(batch, self.json_parts)
+            return _json_lines(batch, self.json_parts, in_base64=self.in_base64)
         if not self.columns:
             same = b"".join(part for part in self.format if isinstance(part, bytes))
             return pa.array([same] * batch.num_rows, _BINARY)
@@ -187,18 +191,59 @@ _TEXTS: dict[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 
-def _json_lines(batch: pa.RecordBatch, json_parts: frozenset[str]) -> pa.Array:
+def _json_lines(batch: pa.RecordBatch, json_parts: frozenset[str], *, in_base64: bool) -> pa.Array:
     """One JSON object a line, with kcat's names."""
+    content: Callable[[Any], Any] = to_base64 if in_base64 else _same  # Any: a value of a column
     columns = [_json_values(batch, name, json_parts) for name in JSON_COLUMNS]
     lines = []
     for topic, partition, offset, kind, time, headers, key, value in zip(*columns, strict=True):
         document: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
         if kind in _TIMESTAMP_TYPES:
             document |= {"tstype": _TIMESTAMP_TYPES[kind], "ts": time}
+        if in_base64:
+            document["encoding"] = BASE64
         if headers:
-            document["headers"] = [part for each in headers for part in (each["key"], each["value"])]
-        lines.append(json_text(document | {"key": key, "payload": value}, **JSON_STYLE) + "\n")
+            document["headers"] = [part for each in headers for part in (each["key"], content(each["value"]))]
+        document |= {"key": content(key), "payload": content(value)}
+        lines.append(json_text(document, **JSON_STYLE) + "\n")
     return pa.array(lines, pa.string()).cast(_BINARY)
+
+
+def _same(value: Any) -> Any:  # Any: a value of a column
+    return value
+
+
+def escaped_rows(batch: pa.RecordBatch) -> NDArray[np.bool_] | None:
+    """Which rows have bytes that are not UTF-8, which JSON shows as \\xNN; None if no row has any."""
+    columns = [batch.column(name) for name in batch.schema.names if name in _CONTENTS]
+    columns = [column for column in columns if pa.types.is_binary(column.type)]
+    headers = batch.column("headers") if "headers" in batch.schema.names else None
+    if all(_is_text(column) for column in columns) and (
+        headers is None or _is_text(headers.flatten().field("value"))
+    ):
+        return None
+    found = np.zeros(batch.num_rows, np.bool_)
+    for column in columns:
+        found |= [not _is_utf8(value) for value in column.to_pylist()]
+    if headers is not None:
+        found |= [any(not _is_utf8(each["value"]) for each in row or ()) for row in headers.to_pylist()]
+    return found
+
+
+def _is_text(column: pa.Array) -> bool:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_utf8(data: bytes | None) -> bool:
+    try:
+        (data or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _json_values(batch: pa.RecordBatch, name: str, json_parts: frozenset[str]) -> list[Any]:

@@ -13,8 +13,11 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition
@@ -31,7 +34,7 @@ from stratalog.jobs.reading.read import LINE, read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.questions.choosing import COMMAND_WORDS, by_kind
 from stratalog.questions.internals import columns_for, with_messages
-from stratalog.questions.lines import Style, bytes_of, printed
+from stratalog.questions.lines import Style, bytes_of, escaped_rows, printed
 from stratalog.scanning.in_order import cores, in_order
 from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size, memory_of_threads
 from stratalog.scanning.words import python_words
@@ -82,12 +85,27 @@ class Wish:
         return batch
 
 
+class _Lines(NamedTuple):
+    """Lines, and which of them show bytes as \\xNN; None if none does."""
+
+    texts: pa.Array
+    escaped: NDArray[np.bool_] | None
+
+    def first(self, count: int) -> _Lines:
+        return _Lines(self.texts.slice(0, count), None if self.escaped is None else self.escaped[:count])
+
+    @property
+    def size(self) -> int:
+        return batch_size(self.texts)
+
+
 @dataclass
 class Printout:
     """Records as lines. After `pieces`, `omissions` says what was left out, or could not be decoded.
 
     With `in_bulk`, lines are made in one pass over the decoded rows where possible. They are the same without
     it.
+    `escaped_count` is the number of records printed so far whose bytes JSON could not hold as they are.
     """
 
     options: ReadOptions
@@ -98,6 +116,7 @@ class Printout:
     threads: int = field(default_factory=cores)
     wait: Callable[[float], None] = time.sleep
     omissions: list[Omission] = field(default_factory=list)
+    escaped_count: int = 0
 
     def pieces(self) -> Generator[memoryview, None, None]:
         """The lines, many at a time. Close the generator to stop early."""
@@ -106,13 +125,16 @@ class Printout:
             return
         with python_words(COMMAND_WORDS), closing(self._lines()) as found:
             for lines in found:
-                yield bytes_of(lines if left is None else lines.slice(0, left))
+                shown = lines if left is None else lines.first(left)
+                if shown.escaped is not None:
+                    self.escaped_count += int(shown.escaped.sum())
+                yield bytes_of(shown.texts)
                 if left is not None:
-                    left -= len(lines)
+                    left -= len(shown.texts)
                     if left <= 0:
                         return
 
-    def _lines(self) -> Generator[pa.Array, None, None]:
+    def _lines(self) -> Generator[_Lines, None, None]:
         disk = reader_for(*self.options.paths)
         parts = [_Part(self, disk, options, topic) for topic, options in by_kind(disk, self.options)]
         if not self.follows:
@@ -141,16 +163,18 @@ class _Part:
         self._whole, self._disk, self._options = whole, disk, options
         self._columns = tuple(dict.fromkeys((*whole.style.columns, *whole.wish.columns))) or ("offset",)
         self._style, self._has_lines = whole.style, False
-        self._read = self._ordinary() if topic is None else self._internal(topic)
+        decoded_as = None if whole.style.in_base64 else topic
+        self._escapes = whole.style.format is None and not whole.style.in_base64 and topic is None
+        self._read = self._ordinary() if decoded_as is None else self._internal(decoded_as)
 
-    def all_lines(self) -> Generator[pa.Array, None, None]:
+    def all_lines(self) -> Generator[_Lines, None, None]:
         """The lines of all records that exist now."""
         tasks = plan_stepwise(
             self._options, task_size=TASK_SIZE, disk=self._disk, on_omission=self._whole.omissions.append
         )
         return self._in_order(tasks)
 
-    def new_lines(self) -> Generator[pa.Array | None, None, None]:
+    def new_lines(self) -> Generator[_Lines | None, None, None]:
         """The lines of all records, then of new ones; yields None whenever there are no more for now."""
         follower = Follower(self._options, disk=self._disk, on_omission=self._whole.omissions.append)
         try:
@@ -164,15 +188,19 @@ class _Part:
         finally:
             follower.close()
 
-    def _in_order(self, tasks: Iterator[ReadTask]) -> Generator[pa.Array, None, None]:
+    def _in_order(self, tasks: Iterator[ReadTask]) -> Generator[_Lines, None, None]:
         threads = self._whole.threads
-        return in_order(tasks, self._of_task, threads=threads, size_of=batch_size, budget=BUDGET * threads)
+        budget = BUDGET * threads
+        return in_order(
+            tasks, self._of_task, threads=threads, size_of=lambda lines: lines.size, budget=budget
+        )
 
-    def _of_task(self, task: ReadTask) -> Generator[pa.Array, None, None]:
+    def _of_task(self, task: ReadTask) -> Generator[_Lines, None, None]:
         for batch in self._read(task):
             rows = self._whole.wish.of(batch)
             if rows.num_rows:
-                yield rows.column(LINE) if self._has_lines else self._style.lines(rows)
+                texts = rows.column(LINE) if self._has_lines else self._style.lines(rows)
+                yield _Lines(texts, escaped_rows(rows) if self._escapes else None)
 
     def _ordinary(self) -> _ReadsBatches:
         if self._makes_lines():

@@ -2,6 +2,7 @@
 
 arrays           decoded rows to Arrow arrays, column by column
 avro/            Avro values to Arrow, by the schemas of writer and reader
+base64_text      bytes as base64, for JSON
 batch            the header of a v2 batch, byte by byte
 build            records or Arrow columns to batches
 codecs/          gzip, snappy, lz4, zstd
