@@ -18,7 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -46,7 +46,8 @@ from tests.spark.cluster import Cluster
 
 FLOOR = 0.85
 TURNS = 5
-FITTED_GB, CHECKED_GB, COLD_GB = (1, 2), (4, 8), 4
+FIT_TURNS = 3  # each with several audits in one session
+CHECKED_GB, COLD_GB = (4, 8), 4
 SEGMENTS_IN_A_PARTITION = 2
 COSTS_FILE = ROOT / "docs" / "benchmarks" / "schedule-costs.json"
 
@@ -83,25 +84,39 @@ def predict(fit: Fit, target: Target, data_size: int, directories_count: int, *,
     return simulate(stages(data_size, directories_count), fleet, costs).seconds
 
 
-def fixed_costs(probe: dict[str, float], one_core: dict[str, float]) -> Costs:
-    """What an audit costs apart from its bytes, from the medians of a probe.
+def fixed_costs(probe: dict[str, float], one_core: dict[str, float], cores: int) -> Costs:
+    """What an audit costs apart from its bytes, from the medians of a probe on a Spark of these cores.
 
-    Costs of a pack come from the probe on one core, where packs run one after the other.
+    Costs of a pack and of a unit come from the probe on one core, where all of them are in a row. What the
+    simulator knows already is taken off, so that nothing is counted twice.
     """
     by_pack = per_pack_costs(one_core)
-    task_s, carried_s = by_pack["task_s"], by_pack["carried_s"]
-    more = (MANY_PARTITIONS - 1) * SEGMENTS_IN_A_PARTITION  # units beyond those of the tiny audit
-    inside = probe["many_s"] - probe["many_driver_s"] - probe["tiny_s"] + probe["tiny_driver_s"]
-    return Costs(
-        core_rate=math.inf,
+    costs = Costs(core_rate=math.inf, task_s=by_pack["task_s"], carried_s=by_pack["carried_s"])
+    tiny, many = empty_stages(1), empty_stages(MANY_PARTITIONS)
+    more = sum(map(len, many)) - sum(map(len, tiny))
+    inside = _inside(one_core, "many") - _inside(one_core, "tiny")
+    one = Fleet(cores=1)
+    known_s = simulate(many, one, costs).seconds - simulate(tiny, one, costs).seconds
+    driver_s = one_core["many_driver_s"] - one_core["tiny_driver_s"]
+    costs = replace(costs, unit_s=max(0.0, (inside - known_s) / more))
+    job_s = (_inside(probe, "tiny") - simulate(tiny, Fleet(cores=cores), costs).seconds) / len(tiny)
+    return replace(
+        costs,
         session_s=probe["session_s"],
         worker_s=max(0.0, probe["first_s"] - probe["tiny_s"]),
-        job_s=max(0.0, (probe["tiny_s"] - probe["tiny_driver_s"]) / 2 - task_s),
-        task_s=task_s,
-        carried_s=carried_s,
-        unit_s=max(0.0, inside / more),
-        driver_unit_s=max(0.0, (probe["many_driver_s"] - probe["tiny_driver_s"]) / more),
+        job_s=max(0.0, job_s),
+        driver_unit_s=max(0.0, driver_s / more),
     )
+
+
+def empty_stages(partitions: int) -> list[list[Unit]]:
+    """The units of an audit of almost no bytes."""
+    return [[Unit(0)] * partitions, [Unit(0)] * partitions * SEGMENTS_IN_A_PARTITION]
+
+
+def _inside(probe: Mapping[str, float], name: str) -> float:
+    """The seconds that an audit has waited for its engine."""
+    return probe[f"{name}_s"] - probe[f"{name}_driver_s"]
 
 
 def rate(small_s: float, large_s: float, small: int, large: int) -> float:
@@ -116,8 +131,17 @@ class Runs:
         self.data, self._turns = data, turns
 
     def probe(self, target: Target) -> dict[str, float]:
-        paths = [self.data.tiny, self.data.many]
-        return medians([measure(target, "probe", paths, before=lambda: None) for _ in range(self._turns)])
+        return self._fitted(target, "probe", [self.data.tiny, self.data.many])
+
+    def fit(self, target: Target) -> dict[str, float]:
+        return self._fitted(target, "fit", self.data.directories[:2])
+
+    def _fitted(self, target: Target, action: str, paths: Sequence[Path]) -> dict[str, float]:
+        turns = min(self._turns, FIT_TURNS)
+        found = medians([measure(target, action, paths, before=lambda: None) for _ in range(turns)])
+        words = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+        print(f"{action} on {target.name}: {words}", flush=True)
+        return found
 
     def audit(self, target: Target, gigabytes: int, *, cached: bool = True) -> dict[str, float]:
         paths = self.data.directories[:gigabytes]
@@ -126,7 +150,7 @@ class Runs:
             if cached:
                 warm(self.data.logs(gigabytes))
             else:
-                forget(self.data)
+                forget(self.data.logs(gigabytes))
 
         found = medians([measure(target, "audit", paths, before=before) for _ in range(self._turns)])
         words = "" if cached else ", not cached"
@@ -144,41 +168,45 @@ class Runs:
 
 
 def fit_costs(runs: Runs, targets: Sequence[Target]) -> Fit:
-    """Measure everything that the simulator may know; the runs that check it come later."""
+    """Everything that is measured here is what the simulator knows; the checked runs come after it."""
     one_core, data = targets[0], runs.data
     probes = {target.name: runs.probe(target) for target in targets}
-    fixed = {name: fixed_costs(probe, probes[one_core.name]) for name, probe in probes.items()}
-    small, large = FITTED_GB
-    cached = [runs.audit(one_core, count) for count in FITTED_GB]
-    cold = [runs.audit(one_core, count, cached=False) for count in FITTED_GB]
-    seconds = [found["seconds"] for found in cached]
-    costs = replace(
-        fixed[one_core.name],
-        core_rate=rate(*_without_units(fixed[one_core.name], seconds), small * data.size, large * data.size),
-    )
-    # The rest of the smaller run's time is a cost that each operation has once, on every Spark.
-    known = simulate(stages(data.size, small), Fleet(cores=1), replace(costs, session_s=0.0))
-    operation_s = seconds[0] - known.seconds
-    cold_s = _without_units(fixed[one_core.name], [found["seconds"] for found in cold])
+    fixed = {
+        target.name: fixed_costs(probes[target.name], probes[one_core.name], target.cores)
+        for target in targets
+    }
+    fitted = runs.fit(one_core)
+    known, first_operation_s = known_costs(fixed[one_core.name], fitted, data.size)
     threads_s = [runs.of_threads(count) for count in (1, 2)]
-    units = sum(map(len, stages(data.size, small)))
+    units = sum(map(len, stages(data.size, 1)))
     return Fit(
         costs={
-            name: replace(each, core_rate=costs.core_rate, operation_s=operation_s)
+            name: replace(each, core_rate=known.core_rate, operation_s=first_operation_s)
             for name, each in fixed.items()
         },
-        cold_rate=rate(*cold_s, small * data.size, large * data.size),
+        cold_rate=_rate_of(fixed[one_core.name], fitted["one_cold_s"], fitted["both_cold_s"], data.size),
         disk_rate=median(disk_rate(data, readers=2) for _ in range(3)),
         crowding=max(1.0, 2 * threads_s[1] / threads_s[0]),
-        result_size=cached[0]["result_size"] / units,
+        result_size=fitted["result_size"] / units,
     )
 
 
-def _without_units(fixed: Costs, seconds: Sequence[float]) -> list[float]:
-    """The times of the runs without the fixed costs of their units."""
-    counts = [sum(map(len, stages(1, count))) for count in FITTED_GB]
+def known_costs(fixed: Costs, fitted: Mapping[str, float], data_size: int) -> tuple[Costs, float]:
+    """The costs with the rate of a core; and what the first audit of a session costs in addition.
+
+    That is done once in every run on every Spark: workers load the compiled code for the first large file.
+    """
+    core_rate = _rate_of(fixed, fitted["one_s"], fitted["both_s"], data_size)
+    costs = replace(fixed, core_rate=core_rate)
+    known = simulate(stages(data_size, 1), Fleet(cores=1), replace(costs, session_s=0.0))
+    return costs, fitted["first_s"] - known.seconds
+
+
+def _rate_of(fixed: Costs, one_s: float, both_s: float, data_size: int) -> float:
+    """The bytes a second of a core, from audits of one directory and of two."""
+    units = len(stages(data_size, 2)[0]) // 2 + len(stages(data_size, 2)[1]) // 2
     each = fixed.unit_s + fixed.driver_unit_s
-    return [found - each * count for found, count in zip(seconds, counts, strict=True)]
+    return rate(one_s, both_s - each * units, data_size, 2 * data_size)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.audit import LARGE_BATCH, write_directory
-from benchmarks.load_unclean import on_threads, read_only
+from benchmarks.load_unclean import on_threads, read_only, warm
 from stratalog.engine.engine import Engine, Result, Task, TaskFunction, TaskOutcome, results_in_order
 from stratalog.operations.audit.audit import audit
 from stratalog.operations.audit.segment_task import AuditTask
@@ -29,6 +29,7 @@ PARTITIONS_IN_A_DIRECTORY, MANY_PARTITIONS = 4, 32
 # Packs and tasks of the empty jobs; four jobs are enough to determine four costs.
 FEW_PACKS, MORE_PACKS = 4, 40
 FEW_TASKS, MORE_TASKS = 40, 10_000
+REPEATS = 3  # of what is measured in one session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +71,9 @@ def build(work: Path, scale: float) -> Data:
     return data
 
 
-def forget(data: Data) -> None:
-    """Remove the logs from the page cache, and nothing else."""
-    for log in data.logs(DIRECTORIES):
+def forget(logs: Sequence[Path]) -> None:
+    """Remove these files from the page cache, and nothing else."""
+    for log in logs:
         descriptor = os.open(log, os.O_RDONLY)
         os.fsync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -81,15 +82,15 @@ def forget(data: Data) -> None:
 
 def disk_rate(data: Data, readers: int) -> float:
     """The bytes a second that several plain readers get from the disk together."""
-    forget(data)
     logs = data.logs(DIRECTORIES)
+    forget(logs)
     return sum(log.stat().st_size for log in logs) / on_threads(read_only, logs, readers)
 
 
 def measure(
     target: Target, action: str, paths: Sequence[Path], *, before: Callable[[], object]
 ) -> dict[str, float]:
-    """What one new process measures: `audit` these directories, or `probe` with the tiny ones."""
+    """What one new process measures: `audit` or `fit` with these directories, or `probe` with tiny ones."""
     before()
     command = [sys.executable, "-c", "from benchmarks.schedule_runs import child; child()"]
     command += [target.master, action, *map(str, paths)]
@@ -119,7 +120,10 @@ def child() -> None:
     with session("stratalog schedule", master=master) as spark:
         engine = SparkEngine(spark)
         found = {"session_s": time.perf_counter() - began}
-        found |= _audit(engine, paths) if action == "audit" else _probe(engine, *paths)
+        if action == "probe":
+            found |= _probe(engine, *paths)
+        else:
+            found |= _audit(engine, paths) if action == "audit" else _fit(engine, *paths)
     print(json.dumps(found))
 
 
@@ -132,17 +136,36 @@ def _audit(engine: Engine, paths: Sequence[str]) -> dict[str, float]:
     return {"seconds": seconds, "driver_s": seconds - timed.seconds, "result_size": timed.result_size}
 
 
+def _fit(engine: Engine, one: str, two: str) -> dict[str, float]:
+    """Audits of one directory and of both, cached and not, after a first one.
+
+    All are in one session: the start of a session and of its workers varies by more than a GB takes.
+    """
+    first = _audit(engine, [one])
+    found = {"first_s": first["seconds"], "result_size": first["result_size"]}
+    for name, paths in (("one", [one]), ("both", [one, two])):
+        logs = [log for path in paths for log in Path(path).glob("*/*.log")]
+        cached, cold = [], []
+        for _ in range(REPEATS):
+            warm(logs)
+            cached.append(_audit(engine, paths)["seconds"])
+            forget(logs)
+            cold.append(_audit(engine, paths)["seconds"])
+        found |= {f"{name}_s": median(cached), f"{name}_cold_s": median(cold)}
+    return found
+
+
 def _probe(engine: SparkEngine, tiny: str, many: str) -> dict[str, float]:
     """Measure the tiny audit twice (the first also starts the workers), that of many segments, empty jobs."""
     found = {"first_s": _audit(engine, [tiny])["seconds"]}
     for name, path in (("tiny", tiny), ("many", many)):
-        again = min((_audit(engine, [path]) for _ in range(3)), key=lambda each: each["seconds"])
+        again = min((_audit(engine, [path]) for _ in range(REPEATS)), key=lambda each: each["seconds"])
         found |= {f"{name}_s": again["seconds"], f"{name}_driver_s": again["driver_s"]}
     if engine.cores > 1:
         return found  # packs that run in parallel do not show the cost of one pack
     for packs in (FEW_PACKS, MORE_PACKS):
         for tasks in (FEW_TASKS, MORE_TASKS):
-            found[f"empty_{packs}_{tasks}_s"] = min(_empty(engine, packs, tasks) for _ in range(3))
+            found[f"empty_{packs}_{tasks}_s"] = min(_empty(engine, packs, tasks) for _ in range(REPEATS))
     return found
 
 

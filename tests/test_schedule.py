@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.schedule import Fit, fixed_costs, predict, rate, read_costs, stages, write_costs
+from benchmarks.schedule import Fit, fixed_costs, known_costs, predict, rate, read_costs, stages, write_costs
 from benchmarks.schedule_model import Costs, Fleet, Luck, Schedule, Unit, simulate
 from benchmarks.schedule_petabyte import Estimate, cores_that_pay, in_order, in_turns, limits
 from benchmarks.schedule_runs import Target, per_pack_costs
@@ -145,17 +147,38 @@ def test_costs_of_a_pack_are_found_again_from_empty_jobs() -> None:
 def test_fixed_costs_come_from_a_probe() -> None:
     empty = {"empty_4_40_s": 0.38, "empty_40_40_s": 1.1, "empty_4_10000_s": 0.38, "empty_40_10000_s": 1.1}
     probe = {
+        **empty,
         **{"session_s": 5.0, "first_s": 3.0, "tiny_s": 1.0, "tiny_driver_s": 0.4},
-        **{"many_s": 1.0 + 62 * 0.03, "many_driver_s": 0.4 + 62 * 0.01},
+        # 93 more units, in 8 packs instead of 3.
+        **{"many_s": 1.0 + 93 * 0.03 + 5 * 0.02, "many_driver_s": 0.4 + 93 * 0.01},
     }
 
-    costs = fixed_costs(probe, empty)
+    costs = fixed_costs(probe, probe, cores=1)
 
     assert (costs.session_s, costs.worker_s) == pytest.approx((5, 2))
     assert (costs.task_s, costs.carried_s) == pytest.approx((0.02, 0), abs=1e-9)
     assert (costs.unit_s, costs.driver_unit_s) == pytest.approx((0.02, 0.01))
-    # 0.6 s in the engine are two jobs, each with a pack of 0.02 s.
-    assert costs.job_s == pytest.approx(0.28)
+    # 0.6 s in the engine are two jobs, with three packs of 0.02 s and three units of 0.02 s.
+    assert costs.job_s == pytest.approx(0.24)
+    # On two cores, the two packs of the second job are side by side.
+    assert fixed_costs(probe, probe, cores=2).job_s == pytest.approx(0.26)
+
+
+def test_a_fitted_run_is_predicted_as_it_was_measured() -> None:
+    """The simulator's own seconds give back the costs that it had."""
+    size = 10**9
+    true = Costs(core_rate=500e6, worker_s=1.5, job_s=0.2, task_s=0.02, unit_s=0.01, driver_unit_s=0.005)
+    later = replace(true, worker_s=0)
+    one_s, both_s = (simulate(stages(size, count), Fleet(cores=1), later).seconds for count in (1, 2))
+    first_s = simulate(stages(size, 1), Fleet(cores=1), true).seconds + 0.7
+    fixed = replace(true, core_rate=math.inf)
+
+    costs, first_operation_s = known_costs(
+        fixed, {"one_s": one_s, "both_s": both_s, "first_s": first_s}, size
+    )
+
+    assert costs.core_rate == pytest.approx(true.core_rate)
+    assert first_operation_s == pytest.approx(0.7)
 
 
 def test_a_rate_is_what_the_larger_run_takes_longer() -> None:
