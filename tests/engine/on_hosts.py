@@ -13,8 +13,9 @@ from stratalog.files.reading import DiskReader
 class Hosts:
     """As `HostsEngine` says."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, disk: DiskReader | None = None) -> None:
         self._names = names
+        self._disk = disk or DiskReader()
         self.expected: Sequence[str] = ()
 
     def run_on_hosts(
@@ -24,9 +25,8 @@ class Hosts:
         found: dict[str, Result | StratalogError] = {}
         for name in self._names:
             try:
-                found[name] = pickle.loads(
-                    pickle.dumps(pickle.loads(pickle.dumps(function))(DiskReader(), name))
-                )
+                sent = pickle.loads(pickle.dumps(function))
+                found[name] = pickle.loads(pickle.dumps(sent(self._disk, name)))
             except StratalogError as error:
                 found[name] = error
         return found

@@ -197,12 +197,14 @@ def three_topics(root: Path) -> Planted:
     return planted
 
 
-def compacted(planted: Planted, engine: Parts, *, dry_run: bool = False) -> WorkReport:
+def compacted(
+    planted: Planted, engine: Parts, *, dry_run: bool = False, config: ManagerConfig | None = None
+) -> WorkReport:
     sources = TopicSources(topic_settings=planted.settings.read_text())
     maintenance = Maintenance(
         directories=[str(planted.data)], sources=sources, clock=lambda: NOW, dry_run=dry_run
     )
-    return maintenance.run(Compaction(ManagerConfig(), engine=engine, rehearses=dry_run))
+    return maintenance.run(Compaction(config or ManagerConfig(), engine=engine, rehearses=dry_run))
 
 
 @pytest.mark.parametrize(
@@ -239,6 +241,21 @@ def test_a_worker_s_error_left_the_directory_unclean_and_ended_the_others(
     with planted:
         for topic in "ac":
             assert [record.offset for record in read_all(planted.log(topic))] == [17, 18, 19, 20]
+
+
+def test_a_dry_run_counted_the_passes_of_this_process_although_a_cluster_needs_one(tmp_path: Path) -> None:
+    with Planted(tmp_path, t=SETTINGS) as planted:
+        planted.fill("t", 10, keys=10)
+        planted.fill("t", 11, keys=10)
+    config = ManagerConfig(log_cleaner_dedupe_buffer_size=96)  # four slots, three keys
+
+    planned = compacted(planted, Parts(), dry_run=True, config=config)
+    done = compacted(planted, Parts(), config=config)
+
+    (cleaned,) = [each.cleaned for each in planned.partitions]
+    assert cleaned is not None
+    assert cleaned.passes == 1
+    assert [each.cleaned for each in done.partitions] == [cleaned]
 
 
 def test_a_dry_run_with_an_engine_did_not_foresee_that_there_is_no_room(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.operations import rehearsing
 from tests.cli.compacting import SETTINGS, run
 from tests.cli.planting import MARKER, Planted
 
@@ -53,3 +54,20 @@ def test_a_dry_run_says_what_is_dirty_and_changes_nothing(
     (partition,) = json.loads(capsys.readouterr().out)["directories"][0]["partitions"]
     assert (partition["cleaned"]["first_dirty_offset"], partition["cleaned"]["end_offset"]) == (0, 20)
     assert planted.contents() == before
+
+
+def test_a_dirty_part_that_is_too_long_for_a_larger_map_is_rehearsed_in_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert rehearsing._map_for(1000) is not None
+    monkeypatch.setattr(rehearsing, "LARGEST_MAP_SIZE", 24 * 1000)
+
+    assert rehearsing._map_for(1000) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 10, 1000])
+def test_a_larger_map_has_room_for_a_key_at_each_offset(count: int) -> None:
+    found = rehearsing._map_for(count)
+
+    assert found is not None
+    assert found.capacity >= count

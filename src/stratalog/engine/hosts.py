@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from stratalog.engine.engine import Result, TaskFunction
-from stratalog.errors import StratalogError, UsageError
+from stratalog.errors import DiskError, StratalogError, UsageError
 from stratalog.files.reading import DiskReader
 
 OfHost = TypeVar("OfHost")
@@ -70,9 +70,17 @@ class OnHost(Generic[OfHost]):
     def __call__(self, disk: DiskReader, host: str) -> HostReport[OfHost]:
         # A directory that was named for this host must be there; others are looked for.
         named = [place.path for place in self.places if place.host == host]
-        others = [place.path for place in self.places if place.host is None and disk.exists(place.path)]
+        others = [place.path for place in self.places if place.host is None and _may_be(disk, place.path)]
         paths = tuple(dict.fromkeys(map(os.path.normpath, [*named, *others])))
         return HostReport(host=host, paths=paths, report=self.run(disk, paths) if paths else None)
+
+
+def _may_be(disk: DiskReader, path: str) -> bool:
+    """Whether the host has this directory, or cannot say so: then `run` reports it."""
+    try:
+        return disk.exists(path)
+    except DiskError:
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,11 @@ class Compaction:
 
     def _rehearse(self, partition: Partition, now: int, on_read: CountRead) -> PartitionWork:
         rehearser = Rehearser(
-            disk=partition.disk, clock=lambda: now, offset_map=self._offset_map(), on_read=on_read
+            disk=partition.disk,
+            clock=lambda: now,
+            offset_map=self._offset_map(),
+            in_one_pass=self._engine is not None,
+            on_read=on_read,
         )
         try:
             found = rehearser.rehearse(partition, partition.config)

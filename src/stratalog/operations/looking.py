@@ -17,7 +17,7 @@ from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import LOADED, PartitionEntry, classify
 from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
-from stratalog.errors import StratalogError, UsageError
+from stratalog.errors import DiskError, StratalogError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import FileState, TopicPartition, parse_segment_file
 from stratalog.files.paths import join_path
@@ -236,6 +236,18 @@ def names_in(disk: DiskReader, directories: Sequence[str], names: Sequence[str])
         return []
     entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
     return [name for name in names if any(is_named(entry, [name]) for entry in entries)]
+
+
+def listed_partitions(disk: DiskReader, directories: Sequence[str]) -> tuple[list[PartitionEntry], list[str]]:
+    """The partitions in the directories, and the directories that cannot be read."""
+    found: list[PartitionEntry] = []
+    unreadable: list[str] = []
+    for directory in directories:
+        try:
+            found += classify(disk, directory).partitions
+        except DiskError:
+            unreadable.append(directory)
+    return found, unreadable
 
 
 def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directories: Sequence[str]) -> None:

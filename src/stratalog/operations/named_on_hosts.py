@@ -10,10 +10,14 @@ from stratalog.errors import UsageError
 
 
 class NamedReport(NamedTuple, Generic[OfHost]):
-    """The report of one host, and which of the given names it has."""
+    """The report of one host, and which of the given names it has.
+
+    Without `is_complete`, one of its directories could not be read, and may have others.
+    """
 
     names: tuple[str, ...]
     report: OfHost
+    is_complete: bool = True
 
 
 def check_named(
@@ -21,13 +25,14 @@ def check_named(
 ) -> Placed[OfHost]:
     """The reports alone. UsageError if no host has a name, as for directories of this machine.
 
-    If a directory could not be placed or a host failed, the name may be there: then a problem is reported
-    instead.
+    If a directory could not be placed or read, or a host failed, the name may be there: then a problem is
+    reported instead.
     """
     known = {name for found in placed.reports.values() for name in found.names}
     missing = [name for name in names if name not in known]
     where = ", ".join(places)
-    if missing and not placed.problems:
+    is_complete = all(found.is_complete for found in placed.reports.values())
+    if missing and is_complete and not placed.problems:
         raise UsageError(f"{missing[0]}: no host has such a topic or partition in {where}.")
     return Placed(
         reports={host: found.report for host, found in placed.reports.items()},

@@ -5,7 +5,8 @@ it would write. Then retention decides once more, because cleaned segments may b
 ones. The directory is not written to.
 
 A log with more keys than the offset map can hold takes several passes, and each pass reads what the previous
-one has written. These files go to a separate directory, outside the log, which is removed at the end.
+one has written. These files go to a separate directory, outside the log, which is removed at the end. A
+cluster needs one pass for any number of keys: with `in_one_pass`, such a log is read again with a larger map.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from stratalog.log.api.view import LogView
 from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
 from stratalog.log.cleaning.clean import CleanResult, DirtyLog, clean_log, last_records_of
 from stratalog.log.cleaning.filter import FilteredRun, LastRecord
-from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.offset_map import DEFAULT_LOAD_FACTOR, SLOT_SIZE, OffsetMap
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.log.cleaning.tally import KeyTally
 from stratalog.log.producers.manager import ProducerStateManager
@@ -36,6 +37,9 @@ from stratalog.log.segments import SegmentReaders
 from stratalog.operations.looking import Partition
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
+
+# A map for 200 million keys. A log whose dirty part has more offsets is rehearsed in several passes.
+LARGEST_MAP_SIZE = 5 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +141,15 @@ def last_records_of_view(view: LogView, disk: DiskReader, clock: Clock) -> dict[
 
 @dataclass(slots=True, kw_only=True)
 class Rehearser:
-    """Rehearses logs one after the other, with one offset map."""
+    """Rehearses logs one after the other, with one offset map.
+
+    `in_one_pass`: the compaction does not depend on the size of the map.
+    """
 
     disk: DiskReader
     clock: Clock
     offset_map: OffsetMap
+    in_one_pass: bool = False
     work_dir: str | None = None
     tally: KeyTally | None = None
     on_read: Callable[[int], object] = field(default=lambda _: None)
@@ -167,15 +175,11 @@ class Rehearser:
             first_uncleanable_offset=found.first_uncleanable,
             last_records=last_records,
         )
-        self._begin_pass(0)
-        result = clean_log(
-            log,
-            self.offset_map,
-            now_ms=now,
-            replace_segments=None,
-            on_read=self.on_read,
-            observe=self._observe,
-        )
+        result = self._first_pass(log, self.offset_map, now)
+        if self.in_one_pass and result.end_offset < found.first_uncleanable:
+            larger = _map_for(found.first_uncleanable - found.first_dirty)
+            if larger is not None:
+                result = self._first_pass(log, larger, now)
         if result.end_offset >= found.first_uncleanable:
             facts = _facts_after(stage.segments, result)
             rehearsal = self._rehearsal(partition, stage, found, [result], facts, now)
@@ -185,6 +189,13 @@ class Rehearser:
             facts = list(facts_of(stage.segments))
             rehearsal = self._rehearsal(partition, stage, found, results, facts, now)
             return replace(rehearsal, cleanable_size=cleanable_size)
+
+    def _first_pass(self, log: DirtyLog, offset_map: OffsetMap, now: int) -> CleanResult:
+        """Clean as far as the map reaches, and write nothing."""
+        self._begin_pass(0)
+        return clean_log(
+            log, offset_map, now_ms=now, replace_segments=None, on_read=self.on_read, observe=self._observe
+        )
 
     def _rehearsal(
         self,
@@ -270,6 +281,12 @@ class Rehearser:
                 yield directory
             finally:
                 Disk().release(directory)
+
+
+def _map_for(offsets_count: int) -> OffsetMap | None:
+    """A map that holds a key for each of these offsets; None if that is too much memory."""
+    size = SLOT_SIZE * (int(offsets_count / DEFAULT_LOAD_FACTOR) + 2)
+    return OffsetMap(size) if size <= LARGEST_MAP_SIZE else None
 
 
 def _facts_after(segments: SegmentReaders, result: CleanResult) -> list[SegmentFacts]:

@@ -95,7 +95,7 @@ def test_one_disk_that_cannot_be_read_does_not_end_the_audit_of_the_others(tmp_p
     flip(root / "rolled-0" / "00000000000000000020.log", 100)
 
     report = AuditRequest(
-        directories=[str(root), str(tmp_path / "gone")], disk=_Unlistable(tmp_path / "gone")
+        directories=[str(root), str(tmp_path / "gone")], disk=Unlistable(tmp_path / "gone")
     ).run()
 
     assert {each.kind.value for each in serious(report.findings)} == {"wrong-crc", "unreadable"}
@@ -103,7 +103,19 @@ def test_one_disk_that_cannot_be_read_does_not_end_the_audit_of_the_others(tmp_p
     assert "gone" in report.verdict
 
 
-class _Unlistable(DiskReader):
+def test_one_disk_that_cannot_be_read_ended_the_audit_of_a_topic(tmp_path: Path) -> None:
+    root, gone = fixture_copy("clean", tmp_path / "data"), tmp_path / "gone"
+    directories = [str(gone), str(root)]
+
+    for names, partitions in ((["rolled"], 1), (["rolled", "elsewhere"], 1), (["elsewhere"], 0)):
+        report = AuditRequest(directories=directories, names=names, disk=Unlistable(gone)).run()
+
+        found = serious(report.findings)
+        assert [(each.kind.value, each.directory) for each in found] == [("unreadable", str(gone))]
+        assert (report.status, report.totals()["partitions"]) == (3, partitions)
+
+
+class Unlistable(DiskReader):
     """A reader for which one directory has EIO."""
 
     def __init__(self, path: Path) -> None:

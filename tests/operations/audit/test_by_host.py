@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import UsageError
+from stratalog.files.reading import DiskReader
 from stratalog.operations.audit.audit import audit
 from stratalog.operations.audit.audit_report import AuditReport
 from stratalog.operations.audit.by_host import audit_by_host
@@ -15,10 +16,17 @@ from stratalog.operations.report import Status
 from tests.engine.on_hosts import Hosts
 from tests.manager.running import fixture_copy
 from tests.operations.audit.planting import DAMAGES
+from tests.operations.audit.test_audit import Unlistable, serious
 
 
-def of_hosts(*places: str, hosts: tuple[str, ...] = ("b1", "b2"), **asked: object) -> AuditReport:
-    return audit_by_host(Hosts(*hosts), places, now=2_000_000_000_000, **asked)  # type: ignore[arg-type]
+def of_hosts(
+    *places: str,
+    hosts: tuple[str, ...] = ("b1", "b2"),
+    disk: DiskReader | None = None,
+    **asked: object,
+) -> AuditReport:
+    engine = Hosts(*hosts, disk=disk)
+    return audit_by_host(engine, places, now=2_000_000_000_000, **asked)  # type: ignore[arg-type]
 
 
 def test_the_findings_are_those_of_audits_on_each_host_and_name_it(tmp_path: Path) -> None:
@@ -84,3 +92,27 @@ def test_a_topic_on_no_host_is_a_finding_where_a_host_could_not_be_asked(tmp_pat
     assert any(
         "rolld: no host that could be asked has such a topic" in each.words for each in report.findings
     )
+
+
+@pytest.mark.parametrize("host", ["b1:", ""])
+def test_one_disk_that_cannot_be_read_failed_its_whole_host(tmp_path: Path, host: str) -> None:
+    root, gone = fixture_copy("clean", tmp_path / "first"), tmp_path / "gone"
+    places = [f"b1:{root}", f"{host}{gone}"]
+
+    report = of_hosts(*places, hosts=("b1",), disk=Unlistable(gone), topics=["rolled"])
+
+    found = serious(report.findings)
+    assert [(each.kind.value, each.directory) for each in found] == [("unreadable", f"b1:{gone}")]
+    assert report.status is Status.FAILED
+    assert [topic.topic for topic in report.topics] == ["rolled"]
+
+
+def test_a_topic_that_may_be_on_a_disk_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    root, gone = fixture_copy("clean", tmp_path / "first"), tmp_path / "gone"
+    places = [f"b1:{root}", f"b1:{gone}"]
+
+    report = of_hosts(*places, hosts=("b1",), disk=Unlistable(gone), topics=["elsewhere"])
+
+    assert report.status is Status.FAILED
+    assert {each.kind.value for each in serious(report.findings)} == {"unreadable"}
+    assert any("elsewhere: no host that could be asked" in each.words for each in report.findings)

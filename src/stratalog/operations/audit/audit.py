@@ -48,7 +48,7 @@ from stratalog.operations.audit.partition_state import PartitionState, topics_of
 from stratalog.operations.audit.partition_task import PartitionTask, look_at_partition
 from stratalog.operations.audit.segment_task import AuditTask, audit_segment
 from stratalog.operations.audit.spots import Spot
-from stratalog.operations.looking import check_names
+from stratalog.operations.looking import check_known, listed_partitions
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 
@@ -81,7 +81,9 @@ class AuditRequest:
             with suppress(DiskError):  # an unreadable disk is a finding
                 check_log_directory(self.disk, path)
         if self.names:
-            check_names(self.disk, paths, self.names)
+            entries, unreadable = listed_partitions(self.disk, paths)
+            if not unreadable:  # such a directory may have the topic
+                check_known(entries, self.names, paths)
         return _Run(self, on_progress).report(paths)
 
 

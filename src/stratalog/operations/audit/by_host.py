@@ -16,7 +16,7 @@ from stratalog.operations.audit.audit_report import AuditedTopic, AuditReport, A
 from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind
-from stratalog.operations.looking import names_in
+from stratalog.operations.looking import is_named, listed_partitions
 from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 
@@ -30,19 +30,20 @@ class HostAudit:
     now: int
 
     def __call__(self, disk: DiskReader, paths: Sequence[str]) -> NamedReport[AuditReport]:
-        # A topic may be on some hosts only.
-        names = names_in(disk, paths, self.names)
-        if self.names and not names:
+        # A topic may be on some hosts only, or on a disk that cannot be read, which is a finding.
+        entries, unreadable = listed_partitions(disk, paths)
+        names = [name for name in self.names if any(is_named(entry, [name]) for entry in entries)]
+        if self.names and not names and not unreadable:
             return NamedReport((), _combined({}, self.now))
         report = AuditRequest(
             directories=paths,
-            names=names,
+            names=names or self.names,
             sources=self.sources,
             is_deep=self.is_deep,
             disk=disk,
             clock=lambda: self.now,
         ).run()
-        return NamedReport(tuple(names), report)
+        return NamedReport(tuple(names), report, is_complete=not unreadable)
 
 
 def audit_by_host(
