@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratalog.records.kernels.decode import RECORD
-from stratalog.records.kernels.hash import choose_partitions, hash_keys, murmur2, siphash128
+from stratalog.records.kernels.hash import LANES, choose_partitions, hash_keys, murmur2, siphash128
 from stratalog.records.kernels.memory import byte_array
 from tests import naive_sums
 
@@ -64,6 +64,32 @@ def test_the_keys_of_rows_are_hashed_and_a_null_key_like_an_empty_one() -> None:
 
     expected = [naive_sums.siphash128(key, KEY) for key in (b"key1", b"key22", b"")]
     assert [row.astype("<u8").tobytes() for row in found] == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 40), st.integers(1, 2 * LANES + 3)), min_size=1, max_size=4),
+    st.integers(0, 2**32),
+)
+def test_many_keys_of_one_size_hash_as_one_by_one(runs: list[tuple[int, int]], seed: int) -> None:
+    sizes = np.repeat([size for size, _ in runs], [count for _, count in runs])
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 256, 500, dtype=np.uint8)
+    rows = np.zeros(len(sizes), RECORD)
+    rows["key_size"] = sizes
+    rows["key_position"] = rng.integers(0, 460, len(sizes))
+    found = np.full((len(sizes) + 1, 2), 7, np.uint64)
+    low, high = (np.uint64(half) for half in np.frombuffer(KEY, "<u8"))
+
+    hash_keys(data, rows, low, high, found[:-1])
+
+    expected = [
+        siphash128(
+            data, int(row["key_position"]), int(row["key_position"]) + max(int(row["key_size"]), 0), low, high
+        )
+        for row in rows
+    ]
+    assert found[:-1].tolist() == [[int(half) for half in pair] for pair in expected]
+    assert found[-1].tolist() == [7, 7]
 
 
 with warnings.catch_warnings():
