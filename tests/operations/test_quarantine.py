@@ -16,6 +16,7 @@ from stratalog.errors import (
 )
 from stratalog.files.lock import DirectoryLock
 from stratalog.operations.quarantine import QuarantineRequest
+from stratalog.operations.recover import RecoverOptions, recover
 from tests.fixtures.catalog import partitions
 from tests.manager.running import contents
 from tests.operations.quarantined import recovered
@@ -139,6 +140,23 @@ def test_purging_deletes_the_bytes_and_leaves_the_logs_and_the_clean_shutdown(tm
     assert (root / ".kafka_cleanshutdown").exists()
     assert "purged later" in (root / manifest).read_text()
     assert request.purge().ranges == ()
+
+
+def test_zeros_that_were_purged_were_listed_for_ever(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    request = asked(root)
+    request.purge()
+    log = root / "rolled-0" / f"{88:020d}.log"
+    whole = log.read_bytes()
+
+    for _ in range(2):  # the same zeros, kept and purged again
+        log.write_bytes(whole + bytes(8192))
+        recover([str(root)], RecoverOptions(scan_all=True))
+        (kept,) = request.listed().ranges
+        assert (kept.entry.size, kept.entry.files) == (8192, ())
+        assert request.purge().verdict == "1 range was deleted, 8.2 kB."
+        assert request.listed().ranges == ()
+        assert request.purge().verdict == "Nothing to do."
 
 
 def test_only_what_is_asked_for_is_purged(tmp_path: Path) -> None:

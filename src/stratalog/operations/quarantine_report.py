@@ -62,9 +62,10 @@ class QuarantineReport(Report):
             return f"{count} in quarantine, {size}." if self.ranges else "Nothing is in quarantine."
         if not self.ranges:
             return "Nothing to do."
-        would = "would be" if self.is_plan else "were"
         if self.outcome is Handled.RESTORED:
+            would = "would be" if self.is_plan else "were"
             return f"{size} {would} written to {self.target}. They also stay in quarantine."
+        would = "would be" if self.is_plan else "was" if len(self.ranges) == 1 else "were"
         return f"{count} {would} deleted, {size}."
 
     def tables(self) -> list[Table]:

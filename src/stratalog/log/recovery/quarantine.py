@@ -23,8 +23,9 @@ import errno
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,9 +68,12 @@ class Quarantine:
         self._manifest = ManifestFile(disk, self.directory, advice)
 
     def entries(self) -> tuple[ManifestEntry, ...]:
-        """Everything that is kept here, oldest first; a line whose files are missing is left out."""
+        """Everything that is kept here, oldest first; a line whose files are missing is left out.
+
+        So are zeros that were purged later: they have no file that could be missing.
+        """
         with self._lock:
-            return tuple(kept for kept in self._manifest.read_again() if self._has_files(kept))
+            return tuple(self._still_kept(self._manifest.read_again()))
 
     def require_writable(self) -> None:
         """QuarantineError if this user cannot create files here."""
@@ -153,9 +157,9 @@ class Quarantine:
         self, directory: str, partition: str, file: str, position: int, size: int, digest: str
     ) -> ManifestEntry | None:
         wanted = (directory, partition, file, position, size, digest)
-        for kept in self._manifest.lines_of(directory, partition, file):
+        for kept in self._still_kept(self._manifest.lines_of(directory, partition, file)):
             same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
-            if same == wanted and self._has_files(kept):
+            if same == wanted:
                 return kept
         return None
 
@@ -280,13 +284,15 @@ class Quarantine:
                 size=size,
                 reason=reason,
                 parts=(KeptPart(file=name, at=0, size=size),) if size else (),
-                sha256=digest,
+                # The hash says which bytes are gone: zeros have no file that is missing from then on.
+                sha256=digest if size or kept.sha256 is None else kept.sha256,
                 inode=0,
                 time_ms=self._clock(),
             )
             if check is not None:
                 check(changed)
-            if any(is_same_range(changed, line) and self._has_files(line) for line in self._manifest.read()):
+            since = takewhile(lambda line: line != kept, reversed(self._manifest.read()))
+            if any(is_same_range(changed, line) and self._has_files(line) for line in since):
                 self._disk.delete(self.path(name))  # left by a run that was killed here
             else:
                 self._manifest.write(changed)
@@ -363,6 +369,16 @@ class Quarantine:
             self._disk.sync(path)
             self._disk.sync_directory(self.directory)
         return size, digest.hexdigest()
+
+    def _still_kept(self, lines: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+        gone, found = set(), []
+        for kept in reversed(lines):
+            place = (kept.directory, kept.partition, kept.file, kept.position, kept.sha256)
+            if not kept.size:
+                gone.add(place)
+            if self._has_files(kept) and (kept.files or not kept.size or place not in gone):
+                found.append(kept)
+        return found[::-1]
 
     def _has_files(self, kept: ManifestEntry) -> bool:
         for part in kept.parts:
