@@ -93,6 +93,24 @@ def test_a_restored_file_has_the_bytes_that_were_cut_off(tmp_path: Path) -> None
     assert contents(root) == before
 
 
+def test_in_a_folder_a_restored_file_has_the_name_that_dump_needs(tmp_path: Path) -> None:
+    root, cut = recovered(tmp_path / "data")
+    request = asked(root)
+    wanted = ids(request)["txn-0"]
+    (tmp_path / "folder").mkdir()
+    name = request.listed().ranges[1].entry.file
+
+    done = request.restore(wanted, str(tmp_path / "folder"))
+    other = request.restore(wanted, str(tmp_path / "lost.log"))
+
+    assert (tmp_path / "folder" / name).read_bytes() == cut["txn-0"]
+    assert done.words() == []
+    assert f"name it {name} to dump it" in other.words()[0]
+    assert request.listed().words() == []
+    with pytest.raises(UsageError, match="exists already"):
+        request.restore(wanted, str(tmp_path / "folder"))
+
+
 def test_no_file_is_left_of_bytes_that_have_changed(tmp_path: Path) -> None:
     root, _ = recovered(tmp_path / "data")
     request = asked(root)

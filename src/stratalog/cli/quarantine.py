@@ -96,7 +96,7 @@ def show(
 @quarantine.command("restore", short_help="Write a range that was kept to a file.")
 @_options
 @_id_option
-@click.option("--to", "target", required=True, metavar="FILE", help="A new file, not in a log directory.")
+@click.option("--to", "target", required=True, metavar="FILE|DIR", help="A new file, not in a log directory.")
 @dry_run_option
 @click.pass_obj
 def restore(
@@ -112,7 +112,8 @@ def restore(
 ) -> ExitCode:
     """Write a range that was kept to a new file, bit for bit; it also stays in quarantine.
 
-    The bytes are compared with their SHA-256. Look into the file with `stratalog dump`.
+    The bytes are compared with their SHA-256. In a folder, the file gets the name that it had in its log, by
+    which `stratalog dump` can print it.
     """
     request = _request(directories, config, names, places)
     return output.report(request.restore(wanted, target, dry_run=dry_run))

@@ -20,9 +20,10 @@ from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Session, Unclean, check_session, unique_paths
 from stratalog.errors import StratalogError, UsageError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import FileKind, parse_segment_file
-from stratalog.files.paths import absolute_path, parent_path
+from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.limits import INT64_MAX
 from stratalog.log.api.outline import codec_name
 from stratalog.log.cleaning.erase_quarantine import KeptBytes
@@ -75,12 +76,17 @@ class QuarantineRequest:
     def restore(self, wanted: str, target: str, *, dry_run: bool = False) -> QuarantineReport:
         """Write the bytes to a new file. UsageError if it exists, or would be in a log directory.
 
+        In a folder that is named instead, the file gets the name that it had in its log.
+
         QuarantineError, and no file, if the bytes have changed since they were kept."""
         ((found, quarantine),) = self._chosen([wanted])
         path = absolute_path(target)
+        status = self.disk.status(path)
+        if status is not None and status.kind is EntryKind.DIRECTORY:
+            path = join_path(path, found.entry.file)
         place = parent_path(path)
         if self.disk.exists(path):
-            raise UsageError(f"--to {target}: it exists already. Name a new file.")
+            raise UsageError(f"--to {target}: {path} exists already. Name a new file.")
         if not self.disk.exists(place):
             raise UsageError(f"--to {target}: {place} does not exist.")
         check_place(self.disk, place, self.directories, option="--to")

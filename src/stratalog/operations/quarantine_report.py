@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from enum import Enum
 
+from stratalog.errors import InvalidNameError
+from stratalog.files.names import parse_segment_file
+from stratalog.files.paths import last_name
 from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.operations.report import PLANNED, Report, Status, Table
 from stratalog.operations.words import counted, size_text, time_text
@@ -83,7 +86,13 @@ class QuarantineReport(Report):
         ]
 
     def words(self) -> list[str]:
-        return []
+        if self.target is None or _is_of_segment(last_name(self.target)):
+            return []
+        return [
+            "`stratalog dump` goes by the name of a file, which must begin with an offset: name it "
+            f"{found.entry.file} to dump it."
+            for found in self.ranges
+        ]
 
     def totals(self) -> dict[str, int]:
         return {
@@ -178,6 +187,13 @@ class ShownRange(Report):
 
     def to_document(self) -> dict[str, object]:
         return {**_document(self.kept), "batches": [asdict(batch) for batch in self.batches]}
+
+
+def _is_of_segment(name: str) -> bool:
+    try:
+        return parse_segment_file(name) is not None
+    except InvalidNameError:
+        return False
 
 
 def _row(found: KeptRange) -> list[str]:
