@@ -12,6 +12,7 @@ import pytest
 import stratalog
 from stratalog.duckdb import answer
 from stratalog.errors import CorruptRecordError, UsageError
+from stratalog.installing import install_command
 from stratalog.jobs.reading.omissions import Omission, ignore_omission
 from stratalog.jobs.reading.options import ReadOptions
 from tests.jobs.decoding.registry import Registry
@@ -140,7 +141,7 @@ def test_without_duckdb_it_says_what_to_install() -> None:
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
 
-    assert "pip install 'stratalog[duckdb]'" in done.stderr
+    assert install_command("duckdb") in done.stderr
 
 
 def test_a_query_sees_the_fields_of_values(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.source_trees import SOURCE, nodes, tree_of
 # What each may import, apart from itself. `records` uses neither `files` nor `engine`: it is given buffers.
 ORDER = [
     "version",
+    "installing",
     "null_handler",
     "lazy_names",
     "limits",

@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 
 import stratalog
 from stratalog.errors import UsageError
+from stratalog.installing import install_command
 from stratalog.polars import lazy, scan
 from stratalog.records.columns import ALL_COLUMNS
 from tests.profile import examples
@@ -135,4 +136,4 @@ def test_without_polars_it_says_what_to_install() -> None:
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
 
-    assert "pip install 'stratalog[polars]'" in done.stderr
+    assert install_command("polars") in done.stderr

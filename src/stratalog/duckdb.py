@@ -17,6 +17,7 @@ from stratalog import tables
 from stratalog.errors import MissingDependencyError, StratalogError, UsageError
 from stratalog.files.entries import Path
 from stratalog.files.storage import reader_for
+from stratalog.installing import install_command
 from stratalog.jobs.decoding.asked import AskedDecoding
 from stratalog.jobs.reading.catalog import all_partitions
 from stratalog.jobs.reading.omissions import OnOmission
@@ -31,7 +32,7 @@ try:
     import duckdb
 except ImportError as error:
     raise MissingDependencyError(
-        "this needs DuckDB, which is not installed: pip install 'stratalog[duckdb]'"
+        f"this needs DuckDB, which is not installed: {install_command('duckdb')}"
     ) from error
 
 __all__ = ["answer"]

@@ -16,6 +16,7 @@ from contextlib import closing
 from typing import ParamSpec
 
 from stratalog.errors import MissingDependencyError
+from stratalog.installing import install_command
 from stratalog.scanning import scan as scanning
 from stratalog.scanning.polars_predicates import from_polars, without_dynamic
 from stratalog.scanning.predicates import narrowing_by
@@ -26,7 +27,7 @@ try:
     from polars.io.plugins import register_io_source
 except ImportError as error:
     raise MissingDependencyError(
-        "this needs Polars, which is not installed: pip install 'stratalog[polars]'"
+        f"this needs Polars, which is not installed: {install_command('polars')}"
     ) from error
 
 __all__ = ["lazy", "scan"]

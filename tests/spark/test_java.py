@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import DiskError, MissingDependencyError
+from stratalog.installing import install_command
 from stratalog.spark import java
 from stratalog.spark.java import SHIM, cache_folder, java_variables, java_version, write_shim
 from tests.spark.cluster import QUICK_JVM
@@ -80,7 +82,7 @@ def test_without_any_java_the_error_says_what_was_found_and_what_to_do(
     old = make_java(tmp_path / "old", JAVA_11)
 
     with pytest.raises(
-        MissingDependencyError, match=r"JAVA_HOME has Java 11.*pip install 'stratalog\[java\]'"
+        MissingDependencyError, match="JAVA_HOME has Java 11.*" + re.escape(install_command("java"))
     ):
         java_variables({"JAVA_HOME": str(old), "PATH": ""})
     with pytest.raises(MissingDependencyError, match="JAVA_HOME and PATH have none"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import sys
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stratalog.errors import MissingDependencyError
+from stratalog.installing import install_command
 from stratalog.spark.session import require_pyspark, session, version_of
 
 
@@ -60,7 +62,7 @@ def test_a_missing_pyspark_is_told_with_the_cure(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(importlib.metadata, "version", version)
 
-    with pytest.raises(MissingDependencyError, match=r"pip install 'stratalog\[spark\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("spark"))):
         require_pyspark()
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stratalog.errors import DiskError, MissingDependencyError
+from stratalog.installing import install_command
 
 OLDEST_VERSION = 17
 
@@ -65,7 +66,7 @@ def java_variables(environ: Mapping[str, str]) -> dict[str, str]:
         seen = "; ".join(found) or "JAVA_HOME and PATH have none"
         raise MissingDependencyError(
             f"Spark needs Java {OLDEST_VERSION} or newer ({seen}). Install one, or let pip bring it: "
-            "pip install 'stratalog[java]'"
+            f"{install_command('java')}"
         )
     return {"JAVA_HOME": str(write_shim(cache_folder(environ) / "java")), REAL_JAVA_VARIABLE: str(bundled)}
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stratalog.errors import MissingDependencyError
+from stratalog.installing import install_command
 from stratalog.limits import INT32_MAX
 from stratalog.spark.archive import archive_options
 from stratalog.spark.java import java_variables
@@ -78,7 +79,7 @@ def session(
 
 def require_pyspark() -> None:
     """Raise MissingDependencyError unless pandas and a recent enough pyspark are installed."""
-    how = "pip install 'stratalog[spark]'"
+    how = install_command("spark")
     try:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
