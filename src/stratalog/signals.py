@@ -47,6 +47,10 @@ class GracefulStop:
     def is_set(self) -> bool:
         return self._is_set
 
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when it is set, to wait for it and for other things at once."""
+        return self._readable
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, for at most `timeout` seconds; returns whether it is set."""
         if not self._is_set and timeout != 0:

@@ -172,12 +172,40 @@ def test_ctrl_c_leaves_a_log_that_was_closed_cleanly(tmp_path: Path) -> None:
         until(lambda: directory.exists() and len(values(directory)) == 2)
         until(lambda: waits(process.pid))  # it may still be inside the append
         process.send_signal(signal.SIGINT)
-        _, words = process.communicate(timeout=PATIENCE_S)
+        shown, words = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 130
     assert words.strip() == b"stratalog: stopped"
+    assert shown == b"Stopped: 2 records were appended to orders-0, which ends at offset 2.\n"
     assert (directory / ".kafka_cleanshutdown").exists()
     assert values(directory) == [b"one", b"two"]
+
+
+def test_ctrl_c_dropped_what_a_fast_pipe_had_given(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    with (
+        subprocess.Popen(["yes"], stdout=subprocess.PIPE) as source,
+        subprocess.Popen(
+            [*COMMAND, str(directory), "--create"],
+            stdin=source.stdout,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process,
+    ):
+        log = directory / f"{0:020d}.log"
+        until(lambda: log.exists() and log.stat().st_size > 0)
+        process.send_signal(signal.SIGINT)
+        shown, words = process.communicate(timeout=PATIENCE_S)
+        source.kill()
+
+    assert process.returncode == 130
+    assert words.strip() == b"stratalog: stopped"
+    count = len(values(directory))
+    assert count > 0
+    assert (
+        shown.decode()
+        == f"Stopped: {count} records were appended to orders-0, which ends at offset {count}.\n"
+    )
 
 
 def test_an_empty_folder_became_a_log_without_create(

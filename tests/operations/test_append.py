@@ -11,6 +11,7 @@ import stratalog
 from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.log.new_records import NewRecord
 from stratalog.operations.append import (
+    FIRST_SIZE,
     Appending,
     AppendReport,
     ParseLine,
@@ -19,6 +20,8 @@ from stratalog.operations.append import (
     value_of_line,
 )
 from stratalog.operations.report import Status
+from stratalog.records.reader import read_batches
+from stratalog.signals import GracefulStop
 from tests.manager.running import contents, fixture_copy
 
 
@@ -79,6 +82,41 @@ def test_lines_are_appended_as_they_arrive(tmp_path: Path) -> None:
 
     assert lines.seen == [0, 1]
     assert values(tmp_path / "orders-0") == [b"one", b"tw"]
+
+
+class Stopping:
+    """An input that never ends; the stop is set while it is read."""
+
+    def __init__(self, stop: GracefulStop, *pieces: bytes) -> None:
+        self._stop, self._pieces = stop, list(pieces)
+
+    def read1(self, _size: int) -> bytes:
+        piece = self._pieces.pop(0)
+        if not self._pieces:
+            self._stop.set()
+        return piece
+
+
+def test_a_stop_dropped_the_lines_that_had_been_read(tmp_path: Path) -> None:
+    stop = GracefulStop()
+    asked = Appending(directory=str(tmp_path / "orders-0"), create=True)
+
+    report = asked.run(Stopping(stop, b"one\n", b"two\nthree\nhal"), stop)
+
+    assert values(tmp_path / "orders-0") == [b"one", b"two", b"three"]
+    assert report.is_stopped
+    assert report.verdict == "Stopped: 3 records were appended to orders-0, which ends at offset 3."
+    assert report.to_document()["is_stopped"] is True
+
+
+def test_the_first_lines_do_not_wait_for_the_kernels_of_large_batches(tmp_path: Path) -> None:
+    append(tmp_path / "orders-0", b"y\n" * 30_000)
+
+    data = (tmp_path / "orders-0" / f"{0:020d}.log").read_bytes()
+    sizes = [batch.header.records_count for batch in read_batches(data)]
+    assert sizes[0] <= FIRST_SIZE // 16
+    assert sum(sizes) == 30_000
+    assert len(sizes) == 2
 
 
 def test_a_line_that_comes_in_pieces_is_one(tmp_path: Path) -> None:

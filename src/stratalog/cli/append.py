@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -52,17 +54,25 @@ def append(
     DIR is the directory of the log, such as data/orders-0. The first wrong line ends the command: the lines
     before it are appended, and the report names it.
 
+    Ctrl-C appends the lines that were read whole, and says how many.
+
     Exit status: 0 if all lines were appended; 1 if a line is wrong; 2 for wrong usage; 3 if the log is in use
     or cannot be written.
     """
     from stratalog.operations.append import Appending
+    from stratalog.signals import graceful_stop
 
     parse = _parser(key_delimiter, empty_is_null=empty_is_null, json_lines=json_lines)
     appending = Appending(directory=directory, parse=parse, create=create, codec=codec)  # type: ignore[arg-type]
-    if file is None:
-        return output.report(appending.run(cast("LineInput", sys.stdin.buffer)))
-    with file.open("rb") as lines:
-        return output.report(appending.run(lines))
+    with ExitStack() as held:
+        # A second Ctrl-C ends it at once.
+        stop = held.enter_context(graceful_stop([signal.SIGINT]))
+        lines = sys.stdin.buffer if file is None else held.enter_context(file.open("rb"))
+        report = appending.run(cast("LineInput", lines), stop)
+        status = output.report(report)
+    if report.is_stopped:
+        raise click.Abort
+    return status
 
 
 def _parser(key_delimiter: str | None, *, empty_is_null: bool, json_lines: bool) -> ParseLine:

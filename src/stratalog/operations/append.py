@@ -1,16 +1,18 @@
 """`append`: appends lines as records to a lone log, until the input ends or a line is wrong.
 
 A line is a value. With a delimiter it is a key and a value. Or it is a JSON object, as `cat -J` prints it.
-Lines are appended as soon as they arrive, so a slow input does not wait for a full batch. A wrong line ends
-the command: the lines before it are appended, but not this line or any after it.
+Lines are appended as soon as they arrive, so a slow input does not wait for a full batch, and at most
+`READ_SIZE` bytes of whole lines are held. A wrong line ends the command: the lines before it are appended,
+but not this line or any after it. So does a stop, such as Ctrl-C: lines that were read whole are appended.
 """
 
 from __future__ import annotations
 
 import json
+import select
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.kind import are_brokers, is_partition_name
@@ -28,8 +30,13 @@ from stratalog.operations.words import counted, sentence
 from stratalog.records.base64_text import BASE64, from_base64
 from stratalog.records.build import Header
 from stratalog.records.compression import CodecName
+from stratalog.signals import GracefulStop
 
 READ_SIZE = 1 << 18
+# The first lines of a run are appended in small batches, for which plain Python is quick enough: kernels may
+# have to be compiled for larger ones, which takes seconds.
+FIRST_SIZE = 16 << 10
+_RECORD_OVERHEAD = 16  # about, in bytes
 _KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts", "encoding"}
 _PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # of `cat -J`; ignored
 
@@ -141,6 +148,7 @@ class AppendReport(Report):
     end_offset: int
     records_count: int
     bad_line: BadLine | None = None
+    is_stopped: bool = False
 
     @property
     def status(self) -> Status:
@@ -152,7 +160,7 @@ class AppendReport(Report):
         was = "was" if self.records_count == 1 else "were"
         done = f"{counted(self.records_count, 'record')} {was} appended to {where}."
         if self.bad_line is None:
-            return done
+            return f"Stopped: {done}" if self.is_stopped else done
         number, reason = self.bad_line
         return f"Line {number} is wrong: {sentence(reason)[:1].lower()}{sentence(reason)[1:]} {done}"
 
@@ -171,6 +179,7 @@ class AppendReport(Report):
             "first_offset": self.first_offset,
             "end_offset": self.end_offset,
             "bad_line": None if self.bad_line is None else self.bad_line._asdict(),
+            "is_stopped": self.is_stopped,
         }
 
 
@@ -185,8 +194,11 @@ class Appending:
     clock: Clock = system_clock
     disk: Disk = field(default_factory=Disk)
 
-    def run(self, lines: LineInput) -> AppendReport:
-        """Append all lines. UsageError for a broker's partition: its replicas would not get the records."""
+    def run(self, lines: LineInput, stop: GracefulStop | None = None) -> AppendReport:
+        """Append all lines, or until `stop` is set.
+
+        UsageError for a broker's partition: its replicas would not get the records.
+        """
         directory = absolute_path(self.directory)
         if are_brokers(self.disk, [parent_path(directory)]):
             raise UsageError(
@@ -194,7 +206,7 @@ class Appending:
                 "through the broker. This command is for logs outside a broker's directories."
             )
         with self._opened(directory) as log:
-            return self._append(log, directory, lines)
+            return self._append(log, directory, lines, stop or GracefulStop())
 
     def _opened(self, directory: str) -> PartitionLog:
         try:
@@ -214,9 +226,11 @@ class Appending:
                 f"{directory} contains no log: check the path, or create one there with --create."
             )
 
-    def _append(self, log: PartitionLog, directory: str, lines: LineInput) -> AppendReport:
+    def _append(
+        self, log: PartitionLog, directory: str, lines: LineInput, stop: GracefulStop
+    ) -> AppendReport:
         first, count, bad = log.end_offset, 0, None
-        for arrived in _arriving(lines):
+        for arrived in _small_at_first(_arriving(lines, stop)):
             done, bad = self._append_some(log, arrived, number=count + 1)
             count += done
             if bad is not None:
@@ -227,6 +241,7 @@ class Appending:
             end_offset=log.end_offset,
             records_count=count,
             bad_line=bad,
+            is_stopped=stop.is_set(),
         )
 
     def _append_some(
@@ -261,15 +276,39 @@ class Appending:
         return None
 
 
-def _arriving(lines: LineInput) -> Iterator[list[bytes]]:
-    """The lines without their ends, as they arrive; the last one may lack its end."""
+def _small_at_first(arriving: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+    """The same lines, the first `FIRST_SIZE` bytes of them apart."""
+    left = FIRST_SIZE
+    for lines in arriving:
+        count = 0
+        while left > 0 and count < len(lines):
+            left -= len(lines[count]) + _RECORD_OVERHEAD
+            count += 1
+        yield from (part for part in (lines[:count], lines[count:]) if part)
+
+
+def _arriving(lines: LineInput, stop: GracefulStop) -> Iterator[list[bytes]]:
+    """The lines without their ends, as they arrive; the last one may lack its end, unless it is stopped."""
     rest: list[bytes] = []
-    while piece := lines.read1(READ_SIZE):
+    while _waits(lines, stop) and (piece := lines.read1(READ_SIZE)):
         whole, end, last = piece.rpartition(b"\n")
         if not end:
             rest.append(piece)
             continue
         yield b"".join([*rest, whole]).split(b"\n")
         rest = [last] if last else []
-    if rest:
+    if rest and not stop.is_set():
         yield [b"".join(rest)]
+
+
+def _waits(lines: LineInput, stop: GracefulStop) -> bool:
+    """Wait until something has arrived; False if it is to be stopped instead."""
+    if not stop.is_set():
+        waiting = select.poll()
+        waiting.register(stop, select.POLLIN)
+        try:
+            waiting.register(cast(Any, lines), select.POLLIN)  # Any: it need not be a file
+        except (OSError, TypeError):  # it is in memory, and never waits
+            return True
+        waiting.poll()
+    return not stop.is_set()
