@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from bisect import bisect_left, insort
 from types import TracebackType
 
 from stratalog.files.entries import ExpectedFile
@@ -55,6 +56,7 @@ class DescriptorCache:
     def __init__(self, max_open: int = MAX_OPEN) -> None:
         self._max_open = max_open
         self._files: dict[str, OpenFile] = {}  # in the order of their last use
+        self._names: list[str] = []  # of these files, sorted: those below a directory are neighbours
         self._lock = threading.Lock()
         self._forgotten_count = 0
 
@@ -97,8 +99,11 @@ class DescriptorCache:
         below = prefix_of(path)
         with self._lock:
             self._forgotten_count += 1
-            for name in [name for name in self._files if name == path or name.startswith(below)]:
-                self._drop(name)
+            if path in self._files:
+                self._drop(path)
+            first = bisect_left(self._names, below)
+            while first < len(self._names) and self._names[first].startswith(below):
+                self._drop(self._names[first])
 
     def forget_file(self, path: str) -> None:
         """Drop the path of a file; unlike `forget`, it does not look for files below it."""
@@ -148,9 +153,11 @@ class DescriptorCache:
             self._drop(idle)
         file.cached = True
         self._files[path] = file
+        insort(self._names, path)
 
     def _drop(self, path: str) -> None:
         file = self._files.pop(path)
+        del self._names[bisect_left(self._names, path)]
         file.cached = False
         if file.users == 0:
             os.close(file.descriptor)

@@ -226,7 +226,7 @@ class IndexFile:
         self._open()
         if not self._exists:
             return
-        size = self._disk.size(self.path)
+        size = self._length
         if size % self.entry_size:
             raise CorruptIndexError(
                 self.path, f"{size} bytes are not a multiple of {self.entry_size}, the size of an entry."

@@ -123,9 +123,9 @@ class OffsetIndex(IndexFile):
         offsets, positions = (column[: entries.count] for column in entries.columns)
         if not entries.count:
             return
-        if offsets[0] < 0 or (np.diff(offsets) <= 0).any():
+        if offsets[0] < 0 or (offsets[1:] <= offsets[:-1]).any():
             raise CorruptIndexError(self.path, "its offsets do not ascend.")
-        if positions[0] <= 0 or (np.diff(positions) <= 0).any():
+        if positions[0] <= 0 or (positions[1:] <= positions[:-1]).any():
             raise CorruptIndexError(self.path, "its positions do not ascend.")
         if positions[-1] >= log_size:
             raise CorruptIndexError(

@@ -105,9 +105,9 @@ class TimeIndex(IndexFile):
         timestamps, offsets = (column[: entries.count] for column in entries.columns)
         if not entries.count:
             return
-        if timestamps[0] < 0 or (np.diff(timestamps) <= 0).any():
+        if timestamps[0] < 0 or (timestamps[1:] <= timestamps[:-1]).any():
             raise CorruptIndexError(self.path, "its timestamps do not ascend.")
-        if offsets[0] < 0 or (np.diff(offsets) < 0).any():
+        if offsets[0] < 0 or (offsets[1:] < offsets[:-1]).any():
             raise CorruptIndexError(self.path, "its offsets descend.")
         if self.base_offset + int(offsets[-1]) > last_offset:
             raise CorruptIndexError(
