@@ -200,8 +200,8 @@ class Book:
 
     # Checks after a crash
 
-    def judge(self, log: Log) -> None:
-        """Raises Lost unless the log keeps every promise."""
+    def judge(self, log: Log) -> list[Record]:
+        """All records of the log; raises Lost unless it keeps every promise."""
         found = everything(log)
         where = f"{log.directory} [{log.log_start_offset}, {log.log_end_offset})"
         self._judge_start(log, where)
@@ -211,10 +211,11 @@ class Book:
             self._judge_keys(found, log.log_start_offset, where)
         else:
             self._judge_transactions(found, log, where)
+        return found
 
-    def judge_retries(self, log: Log) -> None:
+    def judge_retries(self, log: Log, found: list[Record]) -> None:
         """Raises Lost unless the last batch of each producer is recognised when it is sent again."""
-        there = {record.offset for record in everything(log)}
+        there = {record.offset for record in found}
         for sent in self.sent.values():
             last = _ended(sent, log.log_end_offset)[-1:]
             if last and last[0].batch.first_offset in there:  # otherwise compaction has emptied it

@@ -6,6 +6,7 @@ from collections import Counter
 
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.files.simulated_crash import NOTHING_LOST
+from stratalog.limits import INT64_MAX
 from tests.lives.book import Lost
 from tests.lives.life import Life
 
@@ -16,12 +17,20 @@ TWICE_OF = 8  # one image in this many is closed, opened and checked once more
 class Crashes:
     """Checks images, and counts them by kind of crash and by the current operation."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = INT64_MAX) -> None:
+        """After `most` images a life goes on to its end without being stopped."""
         self.by_kind: Counter[str] = Counter()
         self.by_operation: Counter[str] = Counter()
+        self._most = most
+
+    @property
+    def is_done(self) -> bool:
+        return self.by_kind.total() >= self._most
 
     def __call__(self, life: Life) -> None:
         """Check what a crash at this step may leave."""
+        if self.is_done:
+            return
         for image in life.disk.crash(IMAGES_AT_A_STEP):
             self.judge(life, image)
 
@@ -36,8 +45,8 @@ class Crashes:
             with life.opened(image, shut_down=again) as logs:
                 for key, book in life.books.items():
                     if key in logs:
-                        book.judge(logs[key])
-                        book.judge_retries(logs[key])
+                        found = book.judge(logs[key])
+                        book.judge_retries(logs[key], found)
                     elif book.is_created:
                         raise Lost(f"{key} is gone")
             if again:

@@ -162,7 +162,7 @@ def test_a_retry_that_is_written_again_is_noticed() -> None:
     book.end_append()
 
     with pytest.raises(Lost, match="appended again"):
-        book.judge_retries(log)
+        book.judge_retries(log, book.judge(log))
 
 
 def test_a_reading_that_ends_early_is_noticed() -> None:

@@ -23,10 +23,10 @@ ROOT = Path(__file__).parents[2]
 SEED = 14
 # Cases in `make test-deep`, in `make test`, in `make quick`; and how many a process runs.
 GROUPS = {
-    "files": (730_000, 6_000, 600, 20_000),
+    "files": (730_000, 3_000, 600, 20_000),
     "segments": (40_000, 300, 60, 4_000),
-    "directories": (28_000, 300, 60, 4_000),
-    "links": (2_000, 60, 20, 500),
+    "directories": (28_000, 150, 60, 4_000),
+    "links": (2_000, 30, 20, 500),
 }
 MET = {
     "files": [
