@@ -14,7 +14,7 @@ from tests.kafka.clients import create_topic, produce, producer
 from tests.kafka.conftest import MakeBroker
 from tests.kafka.jars import WITH_LEGACY_FORMATS, KafkaJars
 from tests.kafka.oracle import OracleError, RecordsOracle
-from tests.kafka.tools import dump_log, dumpable_files
+from tests.kafka.tools import dump_log, dumpable_files, run_tool
 from tests.waiting import until
 
 # What Kafka 4.3.1 wrote when these vectors were first taken down, byte by byte checked against the format.
@@ -172,6 +172,23 @@ def test_an_old_release_writes_message_sets(make_broker: MakeBroker, oracle: Rec
 
     assert entry["magic"] == 1
     assert entry["records"][0]["value"] == b"v1".hex()
+
+
+@pytest.mark.parametrize("is_told_what", [True, False])
+def test_a_tool_says_the_same_in_a_shared_jvm_and_in_its_own(
+    kafka_jars: KafkaJars, tmp_path: Path, is_told_what: bool
+) -> None:
+    segment = tmp_path / f"{0:020}.log"
+    segment.write_bytes(bytes.fromhex(TWO_RECORDS_V2))
+    options = ["--print-data-log", "--files", str(segment)] if is_told_what else []
+
+    shared, own = (
+        run_tool(kafka_jars, "dump-log", *options, stdin=stdin, check=False) for stdin in (None, "")
+    )
+
+    assert (shared.returncode, shared.stdout, shared.stderr) == (own.returncode, own.stdout, own.stderr)
+    assert shared.args[0] != own.args[0]
+    assert (shared.returncode == 0) == ("value1" in shared.stdout) == is_told_what
 
 
 @pytest.mark.parametrize(("required", "outcome"), [("0", "1 skipped"), ("1", "1 error")])

@@ -1,4 +1,8 @@
-"""Kafka's command line tools, run as a shell script would run them, one JVM each."""
+"""Kafka's command line tools, run as a shell script would run them.
+
+Those of the newest release that only answer a question share a JVM (tool_runner.py), the others have one
+each.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from tests.kafka.jars import KafkaJars
+from tests.kafka.jars import NEWEST, KafkaJars
 from tests.waiting import PATIENCE_S
 
 # A JVM that lives for seconds starts soonest with the serial collector and only the C1 compiler.
@@ -60,6 +65,17 @@ TOOLS = {
     "log-dirs": Tool(_NEW + "LogDirsCommand", _ADMIN + "LogDirsCommand"),
     "features": Tool(_NEW + "FeatureCommand"),
 }
+# What asks a question and ends. The others read stdin, wait for records or write directories.
+_IN_ONE_JVM = {
+    "dump-log",
+    "topics",
+    "configs",
+    "consumer-groups",
+    "get-offsets",
+    "delete-records",
+    "transactions",
+    "log-dirs",
+}
 
 
 def run_tool(
@@ -72,21 +88,37 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool by its name in TOOLS; KafkaError if it fails, unless `check` is off.
 
+    With `stdin`, even an empty one, it has a JVM of its own.
+
     Bytes that are not UTF-8, as a dump of binary values may hold, come back as U+FFFD.
     """
     known = TOOLS[tool]
     main = known.name if jars.numbers >= (4, 0) else known.name_before_4 or known.name
     where = ["--bootstrap-server", bootstrap] if bootstrap and known.asks_broker else []
-    flags = [*shared_classes(jars, FAST_START), *log_flags(jars, jars.folder, level="WARN", target="err")]
-    command = [*java_command(jars, FAST_START, flags), main, *where, *arguments]
-    done = subprocess.run(
-        command, input=(stdin or "").encode(), capture_output=True, timeout=PATIENCE_S, check=False
-    )
+    command = [main, *where, *arguments]
+    is_question = tool in _IN_ONE_JVM and stdin is None
+    if is_question and jars.release == NEWEST and _is_the_same_anywhere(arguments):
+        from tests.kafka.tool_runner import run_in_one_jvm  # which starts Java with what is here
+
+        status, *output = run_in_one_jvm(jars, command)
+    else:
+        flags = [*shared_classes(jars, FAST_START), *log_flags(jars, jars.folder, level="WARN", target="err")]
+        command = [*java_command(jars, FAST_START, flags), *command]
+        done = subprocess.run(
+            command, input=(stdin or "").encode(), capture_output=True, timeout=PATIENCE_S, check=False
+        )
+        status, output = done.returncode, [done.stdout, done.stderr]
     # Decoded here: subprocess would turn a carriage return, which a dumped value may hold, into a line feed.
-    stdout, stderr = (output.decode(errors="replace") for output in (done.stdout, done.stderr))
-    if check and done.returncode != 0:
-        raise KafkaError(f"{main} ended with {done.returncode}:\n{stdout[-2000:]}{stderr[-2000:]}")
-    return subprocess.CompletedProcess(command, done.returncode, stdout, stderr)
+    stdout, stderr = (each.decode(errors="replace") for each in output)
+    if check and status != 0:
+        raise KafkaError(f"{main} ended with {status}:\n{stdout[-2000:]}{stderr[-2000:]}")
+    return subprocess.CompletedProcess(command, status, stdout, stderr)
+
+
+def _is_the_same_anywhere(arguments: Sequence[str]) -> bool:
+    """Whether the dump tool's files have absolute names: a JVM cannot change its folder."""
+    after = dict(pairwise(arguments))
+    return all(Path(name).is_absolute() for name in after.get("--files", "/").split(","))
 
 
 def dump_log(jars: KafkaJars, files: Sequence[Path], *options: str) -> subprocess.CompletedProcess[str]:
