@@ -31,6 +31,7 @@ def offsets_in(path: Path) -> dict[TopicPartition, int]:
 def test_a_broker_s_directory_says_how_each_log_was_left(state: str, was_closed: bool) -> None:
     (logs,) = log_dirs("4.3.1", state)
     points = offsets_in(logs / "recovery-point-offset-checkpoint")
+    watermarks = offsets_in(logs / "replication-offset-checkpoint")
 
     found = list_partitions(Disk(), str(logs))
 
@@ -38,7 +39,8 @@ def test_a_broker_s_directory_says_how_each_log_was_left(state: str, was_closed:
     assert {Path(each.directory).name for each in found} == names
     assert "__cluster_metadata-0" in names
     for each in found:
-        assert each.left == Left(was_closed, points.get(each.topic_partition, 0))
+        key = each.topic_partition
+        assert each.left == Left(was_closed, points.get(key, 0), watermarks.get(key, 0))
         assert each.state is DirectoryState.LIVE
     (trimmed,) = [each for each in found if each.topic_partition == TRIMMED]
     assert trimmed.log_start_offset == TRIMMED_START

@@ -106,6 +106,58 @@ def test_a_wrong_checksum_in_a_log_that_was_closed_is_damage_and_not_its_end(log
     assert (end.offset, end.position, end.why) == (log.end_offset, len(log.data), EndReason.END_OF_FILE)
 
 
+@pytest.mark.parametrize("mark", ["recovery_point", "high_watermark"])
+def test_a_wrong_checksum_below_a_checkpoint_is_damage_and_not_the_end(log: Log, mark: str) -> None:
+    log.path.write_bytes(log.data[:-1] + bytes([log.data[-1] ^ 1]))
+
+    end = log.view(Left(**{mark: log.end_offset})).valid_end()
+
+    assert (end.offset, end.position, end.why) == (log.end_offset, len(log.data), EndReason.END_OF_FILE)
+    assert end.missing_end is None
+
+
+@pytest.mark.parametrize("is_in_use", [True, False])
+def test_a_batch_that_is_cut_off_below_a_checkpoint_is_missing(log: Log, is_in_use: bool) -> None:
+    last = log.batches[-1]
+    log.path.write_bytes(log.data[:-1])
+
+    end = log.view(Left(recovery_point=log.end_offset, is_in_use=is_in_use)).valid_end()
+
+    assert (end.offset, end.why, end.hidden_size) == (last["baseOffset"], EndReason.TORN, last["size"] - 1)
+    assert end.missing_end == log.end_offset
+
+
+@pytest.mark.parametrize("was_closed", [True, False])
+@pytest.mark.parametrize("tail", [b"", bytes(4096)], ids=["nothing", "zeros"])
+def test_a_log_that_is_shorter_than_a_checkpoint_has_lost_its_end(
+    log: Log, was_closed: bool, tail: bytes
+) -> None:
+    last = log.batches[-1]
+    log.path.write_bytes(log.data[: -last["size"]] + tail)
+
+    end = log.view(Left(was_closed, high_watermark=log.end_offset)).valid_end()
+
+    assert (end.offset, end.missing_end) == (last["baseOffset"], log.end_offset)
+    assert not end.hides_something
+
+
+def test_beside_a_broker_an_old_checkpoint_does_not_prove_that_records_are_lost(log: Log) -> None:
+    left = Left(high_watermark=log.end_offset + 1000, is_in_use=True)
+
+    end = log.view(left).valid_end()
+
+    assert (end.offset, end.missing_end) == (log.end_offset, None)
+
+
+def test_a_crash_tail_above_the_checkpoints_is_not_damage(log: Log) -> None:
+    last = log.batches[-1]
+    log.path.write_bytes(log.data[:-1] + bytes([log.data[-1] ^ 1]))
+
+    end = log.view(Left(recovery_point=last["baseOffset"], high_watermark=last["baseOffset"])).valid_end()
+
+    assert (end.offset, end.missing_end) == (last["baseOffset"], None)
+
+
 def test_a_log_that_was_closed_goes_on_past_damage(log: Log) -> None:
     last = log.batches[-1]
     start = len(log.data) - last["size"]

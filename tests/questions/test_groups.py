@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,22 @@ def test_one_group_is_shown_if_it_is_named() -> None:
 def test_a_group_that_is_not_there_is_told() -> None:
     with pytest.raises(UsageError, match=r"--group names clasic, .* did you mean classic"):
         GroupsQuestion(directories=[str(logs("clean"))], names=["clasic"]).run()
+
+
+def test_a_lag_to_an_end_that_is_lost_is_a_finding(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(logs("killed"), tmp_path / "logs"))
+    (_, topic, partition), _ = min(committed("killed").items())
+    log, end = max(copy.glob(f"{topic}-{partition}/*.log")), ends("killed")[f"{topic}-{partition}"]
+    os.truncate(log, log.stat().st_size - 1)
+    (copy / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} {partition} {end}\n")
+
+    report = GroupsQuestion(directories=[str(copy)]).run()
+
+    (problem,) = report.problems
+    assert problem in report.words()
+    assert f"the log reached offset {end}" in problem
+    assert report.status is Status.FINDINGS
+    assert {each.lag for each in report.lags if (each.topic, each.partition) == (topic, partition)} == {None}
 
 
 def test_a_directory_without_groups_has_none(tmp_path: Path) -> None:

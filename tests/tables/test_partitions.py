@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,6 +75,19 @@ def test_damage_is_told_and_hides_only_what_it_touches(tmp_path: Path) -> None:
     assert (row["startOffset"], row["endOffset"], row["segments"]) == (0, 80, 5)
     assert row["stableOffset"] is None
     assert row["problem"].startswith(f"{log.name} at byte 0: a batch of magic 2 cannot have the length -1")
+
+
+def test_an_end_that_is_damaged_below_a_checkpoint_is_unknown(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(Path(LOGS).parent.parent / "killed" / "logs", tmp_path / "logs"))
+    log = max(copy.glob("rolled-0/*.log"))
+    end = rows_of(copy)["rolled-0"]["endOffset"]
+    os.truncate(log, log.stat().st_size - 1)
+    (copy / "recovery-point-offset-checkpoint").write_text(f"0\n1\nrolled 0 {end}\n")
+
+    row = rows_of(copy)["rolled-0"]
+
+    assert (row["endOffset"], row["stableOffset"]) == (None, None)
+    assert f"the checkpoints say that the log reached offset {end}" in row["problem"]
 
 
 def test_the_lag_is_the_distance_to_the_end() -> None:

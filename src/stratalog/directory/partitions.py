@@ -1,9 +1,9 @@
 """Lists the partitions of a log directory for readers, and opens a view of one.
 
 No lock is taken and nothing is changed; a broker may run meanwhile. Besides a partition's name, only the
-facts that its log directory keeps are known: the offset at which its log starts, its recovery point, and the
-clean-shutdown file for all partitions. A lone log keeps its own start and clean-shutdown file, until a log
-directory takes it over (`lone_files.py`).
+facts that its log directory keeps are known: the offset at which its log starts, its recovery point and
+high watermark, and the clean-shutdown file for all partitions. A lone log keeps its own start and
+clean-shutdown file, until a log directory takes it over (`lone_files.py`).
 
 As in recovery, a checkpoint that cannot be read is treated as empty, with a warning. Then the log starts with
 its first segment, and nothing of it is known to be on the device.
@@ -12,8 +12,10 @@ its first segment, and nothing of it is known to be on the device.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
@@ -21,8 +23,9 @@ from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.layout import PartitionEntry
-from stratalog.errors import InvalidNameError
+from stratalog.errors import DiskError, InvalidNameError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
+from stratalog.files.lock import is_locked
 from stratalog.files.names import (
     DirectoryState,
     FileKind,
@@ -38,6 +41,8 @@ from stratalog.log.log_end import NOT_CLOSED, Left
 logger = logging.getLogger(__name__)
 
 LIVE = (DirectoryState.LIVE,)
+# The checkpoints of a directory have an offset for these; a deleted or stray log is not in them.
+_OWN_MARKS = (DirectoryState.LIVE, DirectoryState.FUTURE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,24 +88,23 @@ def list_partitions(
     entries = list(partition_entries(disk.list_directory(directory), states))
     if not entries:
         return []
-    starts, points = _marks(disk, directory)
+    marks = _marks_in(disk, directory)
     was_closed = CleanShutdownFile(disk, directory).exists()
     are_lone = not keeps_its_partitions(disk, directory)
     partitions = []
     for entry in entries:
         key, path = entry.topic_partition, join_path(directory, entry.name)
-        start = starts.get(key, 0)
-        if key not in points:
+        start = marks.starts.get(key, 0)
+        if key not in marks.recovery_points:
             start = max(start, _own_start(disk, path, key))
+        is_closed = was_closed or (are_lone and CleanShutdownFile(disk, path).exists())
         partitions.append(
             FoundPartition(
                 topic_partition=key,
                 directory=path,
                 state=entry.state,
                 log_start_offset=max(start, 0),
-                left=Left(
-                    was_closed or (are_lone and CleanShutdownFile(disk, path).exists()), points.get(key, 0)
-                ),
+                left=marks.left(key, is_closed) if entry.state in _OWN_MARKS else Left(is_closed),
             )
         )
     return partitions
@@ -120,12 +124,13 @@ def partition_at(disk: DiskReader, path: str) -> FoundPartition | None:
     if not any(_is_segment(entry.name) for entry in disk.list_directory(path)):
         return None
     key, parent = found.topic_partition, parent_path(path)
-    starts, points = _marks(disk, parent)
+    marks = _marks_in(disk, parent)
+    is_closed = any(CleanShutdownFile(disk, home).exists() for home in (parent, path))
     return FoundPartition(
         topic_partition=key,
         directory=path,
-        log_start_offset=starts.get(key) or _own_start(disk, path, key),
-        left=Left(any(CleanShutdownFile(disk, home).exists() for home in (parent, path)), points.get(key, 0)),
+        log_start_offset=marks.starts.get(key) or _own_start(disk, path, key),
+        left=marks.left(key, is_closed),
         is_named=True,
     )
 
@@ -145,10 +150,31 @@ def open_view(
     )
 
 
-def _marks(disk: DiskReader, directory: str) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """(log start offsets, recovery points) of a log directory."""
+class _Marks(NamedTuple):
+    """The checkpoints of a log directory, and whether a broker is running in it."""
+
+    starts: Mapping[TopicPartition, int]
+    recovery_points: Mapping[TopicPartition, int]
+    high_watermarks: Mapping[TopicPartition, int]
+    is_in_use: bool
+
+    def left(self, key: TopicPartition, was_closed: bool) -> Left:
+        points, watermarks = self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0)
+        return Left(was_closed, points, watermarks, self.is_in_use)
+
+
+def _marks_in(disk: DiskReader, directory: str) -> _Marks:
+    """Read before the logs: a log in use is then at least as long as its checkpoints say."""
     checkpoints = DirectoryCheckpoints(disk, directory)
-    return _read(checkpoints.log_start_offsets), _read(checkpoints.recovery_points)
+    is_in_use = True  # unless the lock shows that it is not
+    with suppress(DiskError, UsageError):
+        is_in_use = is_locked(directory)
+    return _Marks(
+        _read(checkpoints.log_start_offsets),
+        _read(checkpoints.recovery_points),
+        _read(checkpoints.high_watermarks),
+        is_in_use,
+    )
 
 
 def _own_start(disk: DiskReader, path: str, key: TopicPartition) -> int:

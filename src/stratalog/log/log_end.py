@@ -6,7 +6,8 @@ function        who uses it                             the log ends after
 `valid_end`     a reader of a log that was not          the last batch with a correct checksum; what follows
                 closed cleanly                          is from a crash
 `valid_end`     a reader of a log that was closed       the last batch; if there is damage before it, the last
-                cleanly                                 one with a correct checksum
+                cleanly, or that ends below a           one with a correct checksum. `missing_end` says what
+                checkpoint                              is missing by the checkpoints
 `clean_end`     a writer                                the last whole batch; the file must end there too
 `last_epoch`    `stratalog format`                      the last batch; only its leader epoch is read
 `last_batch`    a listing                               the last whole batch; its whole header is read
@@ -55,11 +56,20 @@ class Left(NamedTuple):
     """How its last writer left a log.
 
     `was_closed`: a clean-shutdown file covers it. Everything below `recovery_point` is on the device, even if
-    the log was not closed.
+    the log was not closed; everything below `high_watermark` was written, and consumers may have read it.
+    Both are from checkpoints. `is_in_use`: the log may have been truncated, or its topic deleted and created
+    again, since the checkpoints were written.
     """
 
     was_closed: bool = False
     recovery_point: int = 0
+    high_watermark: int = 0
+    is_in_use: bool = False
+
+    @property
+    def known_end(self) -> int:
+        """The offset that the log had reached when its checkpoints were written."""
+        return max(self.recovery_point, self.high_watermark)
 
 
 NOT_CLOSED = Left()
@@ -81,7 +91,8 @@ class LogEnd:
     `path`.
 
     `hidden_size` bytes follow there that are not read, for the reason `why`; `reason` says it in words with
-    the numbers. A log without any segment has no path.
+    the numbers. A log without any segment has no path. If the checkpoints say that the log went on,
+    `missing_end` is where it ended at least: the records from `offset` up to there are damaged or lost.
     """
 
     offset: int
@@ -91,6 +102,7 @@ class LogEnd:
     hidden_size: int = 0
     reason: str = ""
     was_closed: bool = False
+    missing_end: int | None = None
 
     @property
     def hides_something(self) -> bool:
@@ -99,7 +111,7 @@ class LogEnd:
 
     def without_hidden(self) -> LogEnd:
         """The same end, for a caller that knows that a writer is just writing the bytes after it."""
-        return replace(self, why=EndReason.END_OF_FILE, hidden_size=0, reason="")
+        return replace(self, why=EndReason.END_OF_FILE, hidden_size=0, reason="", missing_end=None)
 
     def __str__(self) -> str:
         if not self.hides_something:
@@ -151,14 +163,17 @@ def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadat
 
     A log that was closed cleanly has no such tail: a wrong checksum in it is damage, which the reader will
     report, and the batches after it belong to the log. The segment's size is set so that they can be read.
+    The same is true of a log that ends below its checkpoints: the batches up to there were complete.
     """
     if active is None:
-        return end_of(disk, active, end, left)
+        return _with_loss(end_of(disk, active, end, left), left)
     if left.was_closed:
-        return _past_damage(active, end_of(disk, active, end, left))
+        return _with_loss(_past_damage(active, end_of(disk, active, end, left)), left)
     start = last_indexed(active)
     found = _last_valid(active, start) or (_last_valid(active, 0) if start else None)
     next_offset, position = found or (active.base_offset, 0)
+    if next_offset < left.known_end:
+        return _with_loss(_past_damage(active, end_of(disk, active, end, left)), left)
     if position == active.size:
         return LogEnd(offset=end.offset, position=position, path=active.log_path)
     logger.warning(
@@ -307,7 +322,7 @@ def _is_plausible(segment: SegmentReader, headers: BatchTable) -> NDArray[np.boo
 
 
 def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
-    """The end of a log that was closed cleanly: batches after damage belong to it.
+    """The end of a log that no crash has torn: batches after damage belong to it.
 
     The damaged batch may be whole, with wrong offsets in its header. So only batches with correct checksums
     are used.
@@ -337,5 +352,16 @@ def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
         why=end.why if last < size else EndReason.END_OF_FILE,
         hidden_size=size - last,
         reason=end.reason if last < size else "",
-        was_closed=True,
+        was_closed=end.was_closed,
     )
+
+
+def _with_loss(end: LogEnd, left: Left) -> LogEnd:
+    """The end, with what is missing after it by the checkpoints.
+
+    If the log is in use, a checkpoint may be a few seconds old. So it does not prove that records are lost,
+    only that bytes which are there are damaged.
+    """
+    if end.offset >= left.known_end or (left.is_in_use and not end.hides_something):
+        return end
+    return replace(end, missing_end=left.known_end)

@@ -16,6 +16,7 @@ from stratalog.clock import system_clock
 from stratalog.directory.partitions import FoundPartition
 from stratalog.errors import UsageError
 from stratalog.files.reading import DiskReader
+from stratalog.jobs.reading.ends import problem_at
 from stratalog.jobs.reading.options import listed
 from stratalog.jobs.reading.plan import looking_at
 from stratalog.operations.report import Report, Status, Table
@@ -78,10 +79,11 @@ class GroupsReport(Report):
     lags: tuple[GroupLag, ...]
     members: tuple[GroupMember, ...]
     notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # records that a group may not have read yet, and that are damaged or lost
 
     @property
     def status(self) -> Status:
-        return Status.FINE
+        return Status.FINDINGS if self.problems else Status.FINE
 
     @property
     def verdict(self) -> str:
@@ -103,7 +105,7 @@ class GroupsReport(Report):
         return [_group_table(self.groups), _lag_table(self.lags), _member_table(self.members)]
 
     def words(self) -> Sequence[str]:
-        return self.notes
+        return (*self.notes, *self.problems)
 
     def totals(self) -> dict[str, int]:
         return {
@@ -119,6 +121,7 @@ class GroupsReport(Report):
             "commits": [asdict(each) for each in self.lags],
             "members": [asdict(each) for each in self.members],
             "notes": list(self.notes),
+            "problems": list(self.problems),
         }
 
 
@@ -155,7 +158,19 @@ class GroupsQuestion:
             lags=tuple(_with_owners([each for each in commits if each.group in wanted], people)),
             members=tuple(sorted(people, key=lambda each: each.group)),
             notes=tuple(_gaps(numbers)),
+            problems=tuple(self._lost(found, [each for each in commits if each.group in wanted])),
         )
+
+    def _lost(self, found: Sequence[FoundPartition], commits: Sequence[GroupLag]) -> Iterator[str]:
+        """What is missing at the ends of the logs that the groups read."""
+        asked = {(each.topic, each.partition) for each in commits}
+        for each in found:
+            if each.topic_partition in asked:
+                problem = looking_at(
+                    self.disk, system_clock, each, lambda view: problem_at(view, view.valid_end())
+                )
+                if problem is not None:
+                    yield problem
 
     def _uncommitted(
         self, found: Sequence[FoundPartition], people: Sequence[GroupMember], commits: Sequence[GroupLag]

@@ -13,7 +13,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.arguments import option_texts
 from stratalog.jobs.reading.catalog import all_partitions
-from stratalog.jobs.reading.ends import ends_of
+from stratalog.jobs.reading.ends import ends_of, problem_at
 from stratalog.jobs.reading.omissions import OnOmission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import looking_at
@@ -59,7 +59,8 @@ LAG_SCHEMA = pa.schema(
 def partitions(paths: LogPaths) -> Scan:
     """Each partition, internal ones too: first and next offset, last stable offset, bytes, times.
 
-    If damage hides one of these values, it is null, and `problem` describes the damage.
+    If damage hides one of these values, it is null, and `problem` describes the damage. `problem` also names
+    records that are lost: those that the checkpoints know and the log does not have.
     """
     with python_words():
         options = ReadOptions.parse(option_texts(paths))
@@ -120,19 +121,29 @@ def _row(disk: DiskReader, found: FoundPartition) -> Row:
 
 def _facts(view: LogView) -> Row:
     facts: Row = {"startOffset": view.log_start_offset, "size": view.size, "segments": len(view.segments)}
+    problems: dict[str, None] = {}
     questions: dict[str, Callable[[], int | None]] = {
-        "endOffset": lambda: ends_of(view, read_committed=False).end_offset,
-        "stableOffset": lambda: ends_of(view, read_committed=True).end_offset,
+        "endOffset": lambda: _end(view, read_committed=False, problems=problems),
+        "stableOffset": lambda: _end(view, read_committed=True, problems=problems),
         "firstTimestamp": lambda: _time(view.first_not_before(0)),
         "largestTimestamp": lambda: _time(view.fetch_offset_by_timestamp(SpecialTimestamp.MAX_TIMESTAMP)),
     }
-    problems: dict[str, None] = {}
     for name, ask in questions.items():
         try:
             facts[name] = ask()
         except (CorruptRecordError, CorruptIndexError) as error:
             problems[str(error.__cause__ or error)] = None  # without advice for a read
     return facts | {"problem": " ".join(problems) or None}
+
+
+def _end(view: LogView, *, read_committed: bool, problems: dict[str, None]) -> int | None:
+    """The end; None if damage hides it, so that nobody computes a lag from it."""
+    ends = ends_of(view, read_committed=read_committed)
+    problem = problem_at(view, ends.valid)
+    if problem is not None:
+        problems[problem] = None
+    is_hidden = problem is not None and ends.valid.hides_something and ends.end_offset == ends.valid.offset
+    return None if is_hidden else ends.end_offset
 
 
 def _time(found: TimestampAndOffset | None) -> int | None:

@@ -16,13 +16,89 @@ from stratalog.errors import CorruptRecordError, OffsetOutOfRangeError, UsageErr
 from stratalog.files.disk import Disk
 from stratalog.files.entries import DirectoryEntry
 from stratalog.files.entries import Path as FilePath
+from stratalog.files.lock import DirectoryLock
+from stratalog.jobs.reading.omissions import OmissionKind
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.log.new_records import NewRecord
+from tests.jobs.reading.conftest import make_log
 from tests.jobs.reading.making import T0, Made, batches_of, plan, read, read_omitting
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CLEAN = FIXTURES / "kafka-4.3.1" / "clean" / "logs"
+
+
+DIRECTORY_FILES = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+
+
+@pytest.fixture
+def unclean(tmp_path: Path) -> Path:
+    """A log of ten batches of ten records, in a log directory that was not shut down cleanly."""
+    made = make_log(tmp_path / "logs" / "orders-0", 100)
+    (made.path / ".kafka_cleanshutdown").unlink()
+    for name in DIRECTORY_FILES:
+        (tmp_path / "logs" / name).write_text("0\n1\norders 0 100\n")
+    return made.path.parent
+
+
+def newest(directory: Path) -> Path:
+    return max(directory.glob("orders-0/*.log"))
+
+
+@pytest.mark.parametrize("kept", DIRECTORY_FILES)
+def test_damage_in_the_last_batch_of_an_unclean_log_is_told_below_a_checkpoint(
+    unclean: Path, kept: str
+) -> None:
+    for name in {*DIRECTORY_FILES} - {kept}:
+        (unclean / name).write_text("0\n0\n")
+    data = newest(unclean).read_bytes()
+    newest(unclean).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+    with pytest.raises(CorruptRecordError, match="from offset 90 on"):
+        read(unclean)
+    offsets, omitted = read_omitting(unclean, onCorruption="skip")
+
+    assert offsets == list(range(90))
+    assert [(each.first_offset, each.end_offset) for each in omitted] == [(90, 100)]
+
+
+def test_a_last_batch_that_is_cut_off_below_a_checkpoint_is_damage(unclean: Path) -> None:
+    os.truncate(newest(unclean), newest(unclean).stat().st_size - 1)
+
+    with pytest.raises(CorruptRecordError, match="the log reached offset 100, but"):
+        read(unclean)
+    offsets, omitted = read_omitting(unclean, onCorruption="skip")
+
+    assert offsets == list(range(90))
+    assert [(each.kind, each.first_offset, each.end_offset) for each in omitted] == [
+        (OmissionKind.DAMAGE, 90, 100)
+    ]
+
+
+def test_records_that_a_power_cut_took_below_a_checkpoint_are_told_as_lost(unclean: Path) -> None:
+    last = list(batches_of(newest(unclean)))[-1][0]
+    os.truncate(newest(unclean), newest(unclean).stat().st_size - len(last))
+
+    with pytest.raises(
+        OffsetOutOfRangeError, match="lost the offsets 90 to 99: the checkpoints say"
+    ) as error:
+        read(unclean)
+    offsets, omitted = read_omitting(unclean, failOnDataLoss="false")
+
+    assert error.value.valid == (0, 90)
+    assert offsets == list(range(90))
+    assert [(each.kind, each.first_offset, each.end_offset) for each in omitted] == [
+        (OmissionKind.LOSS, 90, 100)
+    ]
+    assert len(read(unclean, endingOffsets='{"orders": {"0": 50}}')) == 50
+
+
+def test_beside_a_broker_a_shorter_log_is_not_told_as_lost(unclean: Path) -> None:
+    last = list(batches_of(newest(unclean)))[-1][0]
+    os.truncate(newest(unclean), newest(unclean).stat().st_size - len(last))
+
+    with DirectoryLock(unclean):
+        assert len(read(unclean)) == 90
 
 
 def test_a_log_that_starts_inside_a_batch_is_read_from_there() -> None:

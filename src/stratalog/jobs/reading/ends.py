@@ -1,8 +1,8 @@
 """The range to read of a partition: its start, its valid end or last stable offset, its aborted transactions.
 
 `latest` is the end of the valid bytes: just past the last whole batch with a matching checksum in the newest
-segment. Bytes that a crash left after it are ignored. A read_committed reader ends at the first record of a
-transaction that is still open.
+segment. Bytes that a crash left after it are ignored, unless the checkpoints say that complete batches were
+there. A read_committed reader ends at the first record of a transaction that is still open.
 """
 
 from __future__ import annotations
@@ -47,15 +47,17 @@ def ends_of(
 ) -> Ends:
     """What a read may see of a log at this moment.
 
-    Bytes after the last batch of a cleanly closed log are damage: a CorruptRecordError, unless damage is
-    skipped. With `passes_open`, a read of committed records does not stop at an open transaction. Like a
-    coordinator that loads its topic, it reads to the end of the log and leaves out only that transaction's
-    records.
+    Bytes after the last batch are damage if the log was closed cleanly, or if its checkpoints say that a
+    batch was there: a CorruptRecordError, unless damage is skipped. With `passes_open`, a read of committed
+    records does not stop at an open transaction. Like a coordinator that loads its topic, it reads to the end
+    of the log and leaves out only that transaction's records.
     """
     start = view.log_start_offset
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:
         _check_tail(view)
     valid = view.valid_end()
+    if valid.missing_end is not None and valid.hides_something and on_corruption is OnCorruption.FAIL:
+        raise _damaged_tail(view, valid, _known(valid.missing_end))
     end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
     if read_committed:
@@ -79,8 +81,9 @@ def range_of(
 ) -> tuple[int, int]:
     """The offsets [start, end) of one partition that the options select.
 
-    Offsets that the partition does not have are an OffsetOutOfRangeError; if failOnDataLoss is false, they
-    are only reported. Damage at the end of the log is also reported, if the range reaches that end.
+    Offsets that the partition does not have, or no longer has, are an OffsetOutOfRangeError; if
+    failOnDataLoss is false, they are only reported. Damage at the end of the log is also reported, if the
+    range reaches that end.
     """
     partition = view.topic_partition
     starting, ending = (_search(view, ends, each, options) for each in (options.starting, options.ending))
@@ -98,6 +101,8 @@ def range_of(
         _within(start, view, ends, options, options.starting.option),
         _within(end, view, ends, options, options.ending.option),
     )
+    if options.fail_on_data_loss and end >= ends.end_offset:
+        _check_not_lost(view, ends.valid)
     for omission in _omitted(view, ends, (start, end), options):
         on_omission(omission)
     if ending is not None and ending.hidden is not None:
@@ -209,8 +214,9 @@ def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOpt
             end_offset=lost_end,
             why=f"{option} asks for them, and the log has the offsets {first} to {last}.",
         )
-    if ends.valid.was_closed and ends.valid.hides_something and end >= last:
-        yield _tail_of(view, ends.valid)
+    valid = ends.valid
+    if end >= last and ((valid.was_closed and valid.hides_something) or valid.missing_end is not None):
+        yield _tail_of(view, valid)
 
 
 def _unsure(view: LogView, hidden: Hidden, start: int, end: int, option: str) -> Omission:
@@ -226,31 +232,62 @@ def _unsure(view: LogView, hidden: Hidden, start: int, end: int, option: str) ->
 
 
 def _tail_of(view: LogView, valid: LogEnd) -> Omission:
-    """The bytes at the end of a cleanly closed log that are not a batch."""
+    """The end of a log that is damaged, or that is lost: then there are no bytes."""
+    known = "the log was closed cleanly" if valid.missing_end is None else _known(valid.missing_end)
+    if valid.hides_something:
+        why = f"{known}, but the bytes at its end are not a batch: {valid.reason}"
+    else:
+        why = f"{known}, but it ends at {valid.offset}."
     return Omission(
         topic=view.topic_partition.topic,
         partition=view.topic_partition.partition,
-        kind=OmissionKind.DAMAGE,
+        kind=OmissionKind.DAMAGE if valid.hides_something else OmissionKind.LOSS,
         first_offset=valid.offset,
-        end_offset=None,
-        size=valid.hidden_size,
-        why=f"the log was closed cleanly, but the bytes at its end are not a batch: {valid.reason}",
-        path=valid.path,
-        position=valid.position,
+        end_offset=valid.missing_end,
+        size=valid.hidden_size if valid.hides_something else 0,
+        why=why,
+        path=valid.path if valid.hides_something else "",
+        position=valid.position if valid.hides_something else 0,
     )
+
+
+def problem_at(view: LogView, valid: LogEnd) -> str | None:
+    """Which records the checkpoints know and the log does not have, as a sentence; None if there are none."""
+    return None if valid.missing_end is None else str(_tail_of(view, valid))
+
+
+def _known(missing_end: int) -> str:
+    return f"the checkpoints say that the log reached offset {missing_end}"
 
 
 def _check_tail(view: LogView) -> None:
     end = view.end()
-    if not end.hides_something:
-        return
-    raise CorruptRecordError(
-        f"the log was closed cleanly, but {end.hidden_size} bytes after its last whole batch are not a "
+    if end.hides_something:
+        raise _damaged_tail(view, end, "the log was closed cleanly")
+
+
+def _damaged_tail(view: LogView, end: LogEnd, known: str) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"{known}, but {end.hidden_size} bytes after its last whole batch are not a "
         f"batch: the log is damaged, or was not copied completely. The records of {view.topic_partition} "
         f"from offset {end.offset} on are lost. Look with `stratalog dump`; to read the records before that "
         "offset, set onCorruption=skip.",
         position=end.position,
         path=end.path,
+    )
+
+
+def _check_not_lost(view: LogView, valid: LogEnd) -> None:
+    """OffsetOutOfRangeError if the log is shorter than its checkpoints say, although no bytes are damaged."""
+    if valid.missing_end is None or valid.hides_something:
+        return
+    raise OffsetOutOfRangeError(
+        f"{view.topic_partition} in {view.directory} has lost the offsets {valid.offset} to "
+        f"{valid.missing_end - 1}: {_known(valid.missing_end)}, but it ends at {valid.offset}. A power cut "
+        "does this, or an incomplete copy. Look with `stratalog audit`; to read the records that are left, "
+        "set failOnDataLoss=false.",
+        offset=valid.offset,
+        valid=(view.log_start_offset, valid.offset),
     )
 
 

@@ -231,18 +231,28 @@ class LogView:
         Batches that a writer has appended since the last look are not hidden. So the view looks again, and
         only bytes that are still not a batch count as hidden.
         """
+        return self._found_again(self._end, lambda found: found.hides_something)
+
+    def valid_end(self) -> LogEnd:
+        """The end for a reader that does not trust bytes from a crash (`log_end.py`).
+
+        Records count as missing only if a second look finds the same end.
+        """
+        return self._found_again(
+            lambda seen: valid_end(self._disk, _active(seen), seen.end, self.left),
+            lambda found: found.missing_end is not None,
+        )
+
+    def _found_again(self, look: Callable[[Seen], LogEnd], is_doubtful: Callable[[LogEnd], bool]) -> LogEnd:
+        """The end of the log. If it is doubtful, the view looks again until it finds the same end twice."""
         before: tuple[str, int] | None = None
         for _ in range(ATTEMPTS):
-            found = self._looking(self._end)
-            if not found.hides_something or (found.path, found.position) == before:
+            found = self._looking(look)
+            if not is_doubtful(found) or (found.path, found.position) == before:
                 return found
             before = found.path, found.position
             self.look_again()
         return found.without_hidden()  # a writer appends each time
-
-    def valid_end(self) -> LogEnd:
-        """The end for a reader that does not trust bytes from a crash (`log_end.py`)."""
-        return self._looking(lambda seen: valid_end(self._disk, _active(seen), seen.end, self.left))
 
     def _end(self, seen: Seen) -> LogEnd:
         return end_of(self._disk, _active(seen), seen.end, self.left)
@@ -293,7 +303,7 @@ class LogView:
             return self._search_time(self._seen, timestamp)
 
     def _search_time(self, seen: Seen, timestamp: int) -> TimeSearch:
-        if self.left.was_closed:
+        if self.left.was_closed or seen.end.offset < self.left.known_end:
             valid_end(self._disk, _active(seen), seen.end, self.left)  # batches after damage belong to it
         found = search_time(seen.segments, timestamp, seen.log_start_offset)
         if found.record is not None or not len(seen.segments):
