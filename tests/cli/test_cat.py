@@ -130,6 +130,8 @@ def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[
         (["./nowhere"], "./nowhere is not a directory"),
         ([__file__], "is not a directory"),
         ([CLEAN, "--topic", "roled"], "did you mean rolled?"),
+        ([CLEAN, "Rolled"], "the command names Rolled, which is not in"),
+        ([CLEAN, "rolled-9"], "rolled has the partition 0."),
         ([CLEAN, "-o", "ten"], "-o ten is not an offset"),
         ([CLEAN, "-f", "%z"], "the format has %z"),
         ([CLEAN, "--grep", "("], "is not a regular expression"),

@@ -11,6 +11,7 @@ from stratalog.cli import main
 from stratalog.cli.main import cli
 from tests.cli.planting import Planted
 from tests.log.model import NOW
+from tests.manager.running import contents
 
 ON_DIRECTORIES = ["compact", "erase", "estimate", "explain", "export", "index", "recover", "retain"]
 BY_SETTINGS = ["compact", "erase", "estimate", "explain", "index", "recover", "retain"]
@@ -117,6 +118,24 @@ def test_a_topic_among_the_directories_is_told(
     assert main.run([name, str(tmp_path), "orders"]) == 2
 
     assert "orders is not a directory. A topic is now given by --topic orders." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", BY_SETTINGS)
+def test_settings_of_a_topic_that_is_not_there_were_ignored(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "settings.json"
+    given = ["--topic", "seg", "--key", "k"] if name == "erase" else []
+    with Planted(tmp_path, seg={}) as planted:
+        planted.fill("seg", 5)
+    before = contents(planted.data)
+
+    settings.write_text('{"__consumer_offsets": {}, "sgg": {"cleanup.policy": "compact"}}')
+    assert main.run([name, str(planted.data), *given, "--topic-settings", str(settings)]) == 2
+
+    assert "sgg, which is not in" in (words := capsys.readouterr().err)
+    assert "did you mean seg?" in words
+    assert contents(planted.data) == before
 
 
 def test_records_are_erased_from_several_topics_at_once(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.known_topics import KnownTopics, TopicSources, check_settings
 from stratalog.directory.layout import PartitionEntry, classify
+from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from tests.directory.recovery.recovering import SERVER
 
@@ -118,3 +119,19 @@ def test_the_policy_of_a_topic_is_known_from_the_cluster_the_broker_s_file_or_th
     assert not is_known("nowhere", server=SERVER)
     shutil.rmtree(clean / METADATA)
     assert not is_known("compacted", server=SERVER)
+
+
+def test_settings_are_for_topics_of_the_directories_or_of_the_cluster(clean: Path) -> None:
+    def check(*paths: Path, **topics: dict[str, object]) -> None:
+        sources = TopicSources(topic_settings=settings(**topics))
+        check_settings(Disk(), [str(path) for path in (clean, *paths)], sources)
+
+    check(rolled={}, txn={}, __share_group_state={})
+    with pytest.raises(UsageError, match=r"settings of roled, which is not in .*: did you mean rolled\?"):
+        check(roled={})
+    check(clean / "nowhere", roled={})  # the topic may be in a directory that cannot be read
+    shutil.rmtree(clean / "rolled-0")
+    check(rolled={})  # the cluster's metadata has it
+    shutil.rmtree(clean / METADATA)
+    with pytest.raises(UsageError, match="settings of rolled"):
+        check(rolled={})

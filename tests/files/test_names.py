@@ -17,6 +17,7 @@ from stratalog.files.names import (
     TopicPartition,
     check_new_partition,
     check_topic_name,
+    near_name,
     parse_kraft_snapshot_file,
     parse_partition_directory,
     parse_segment_file,
@@ -237,3 +238,21 @@ def test_a_pair_is_a_partition() -> None:
 
     assert (type(found), str(found)) == (TopicPartition, "orders-3")
     assert TopicPartition.of(found) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Orders", ": did you mean orders?"),
+        ("order-1", ": did you mean orders-1?"),
+        ("orders-9", ": orders has the partitions 0 to 2."),
+        ("one-7", ": one has the partition 3."),
+        ("gaps-7", ": gaps has the partitions 0, 2."),
+        ("zzz", "."),
+    ],
+)
+def test_a_name_that_is_not_there_is_answered_with_one_that_is(name: str, says: str) -> None:
+    there = [*(TopicPartition("orders", number) for number in range(3)), TopicPartition("one", 3)]
+    there += [TopicPartition("gaps", 2), TopicPartition("gaps", 0)]
+
+    assert near_name(name, there) == says

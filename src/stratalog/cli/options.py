@@ -176,22 +176,32 @@ class Request:
         are_here: bool = True,
     ) -> Request:
         """`are_here`: the directories are on this machine, and must exist."""
-        from stratalog.directory.known_topics import TopicSources
+        from stratalog.directory.known_topics import check_settings
+        from stratalog.files.reading import DiskReader
 
         broker = BrokerFiles.of(config, directories)
+        sources = topic_sources(broker, topic_settings)
         if are_here:
             check_directories(directories)
+            check_settings(DiskReader(), broker.directories, sources)
         return cls(
             directories=broker.directories,
             server=broker.server,
-            sources=TopicSources(
-                server=broker.server,
-                topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
-                metadata_directory=broker.metadata_directory,
-                node_id=broker.node_id,
-            ),
+            sources=sources,
             clock=system_clock if now is None else lambda: now,
         )
+
+
+def topic_sources(broker: BrokerFiles, topic_settings: Path | None) -> TopicSources:
+    """Where the settings of topics come from."""
+    from stratalog.directory.known_topics import TopicSources
+
+    return TopicSources(
+        server=broker.server,
+        topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
+        metadata_directory=broker.metadata_directory,
+        node_id=broker.node_id,
+    )
 
 
 def unclean_choice(recovers: bool) -> Unclean:

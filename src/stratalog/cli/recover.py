@@ -13,6 +13,7 @@ from stratalog.cli.options import (
     directories_argument,
     dry_run_option,
     topic_settings_option,
+    topic_sources,
 )
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.spark_options import engine_option, started_engine
@@ -83,6 +84,8 @@ def recover(
     command refused or failed, or a broker will not start here. The last sentence of the report says whether
     the broker may be started.
     """
+    from stratalog.directory.known_topics import check_settings
+    from stratalog.files.reading import DiskReader
     from stratalog.operations.recover import RecoverOptions
     from stratalog.operations.recover import recover as recover_log_directories
 
@@ -94,13 +97,15 @@ def recover(
         raise UsageError("--readers sets the threads of this process: with --master, Spark's cores read.")
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
+    sources = topic_sources(broker, topic_settings)
+    check_settings(DiskReader(), broker.directories, sources)
     if process_crash and (missing := broker.not_named()):
         raise UsageError(
             f"--process-crash needs all directories of log.dirs, and {', '.join(missing)} is not named."
         )
     options = RecoverOptions(
         server=broker.server,
-        topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
+        topic_settings=sources.topic_settings,
         metadata_directory=broker.metadata_directory,
         node_id=broker.node_id,
         log_dirs=broker.log_dirs,

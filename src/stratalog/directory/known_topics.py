@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from stratalog.config import LogConfig, ServerConfig
 from stratalog.config.server import broker_settings
 from stratalog.directory.cluster_metadata import ClusterMetadata
-from stratalog.directory.layout import PartitionEntry
+from stratalog.directory.layout import PartitionEntry, classify
 from stratalog.directory.node import find_node
 from stratalog.directory.topic_configs import parse_topics
-from stratalog.errors import CorruptCheckpointError, DiskError
+from stratalog.errors import CorruptCheckpointError, DiskError, StratalogError, UsageError
+from stratalog.files.names import TopicPartition, near_name, parse_partition_directory
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_of
+from stratalog.records.internal_topics import is_internal
 
 _ASK = "Give its settings with --topic-settings"
 
@@ -36,6 +38,44 @@ class TopicSources:
     topic_settings: str | None = None
     metadata_directory: str | None = None
     node_id: int | None = None
+
+
+def check_settings(disk: DiskReader, directories: Sequence[str], sources: TopicSources) -> None:
+    """UsageError if the user's JSON has settings of a topic that does not exist.
+
+    It must be in the directories or in the cluster's metadata. A directory that cannot be read may have it:
+    then the command itself reports the directory.
+    """
+    if sources.topic_settings is None:
+        return
+    siblings = () if sources.server is None else sources.server.manager.log_dirs
+    there: set[TopicPartition] = set()
+    try:
+        for directory in (*directories, *(each for each in siblings if disk.exists(each))):
+            layout = classify(disk, directory)
+            there |= {entry.topic_partition for entry in layout.partitions}
+            there |= {
+                parse_partition_directory(name).topic_partition for name in (*layout.waiting, *layout.strays)
+            }
+        metadata = find_node(
+            disk,
+            directories,
+            server=sources.server,
+            metadata_directory=sources.metadata_directory,
+            is_damaged=True,
+        ).metadata
+    except StratalogError:
+        return
+    if metadata is not None and metadata.problem is not None:
+        return
+    there |= {TopicPartition(topic, 0) for topic in (() if metadata is None else metadata.topics)}
+    topics = {each.topic for each in there}
+    for topic in parse_topics(sources.topic_settings):
+        if topic not in topics and not is_internal(topic):
+            raise UsageError(
+                f"--topic-settings has settings of {topic}, which is not in {', '.join(directories)}"
+                f"{near_name(topic, there)}"
+            )
 
 
 class KnownTopics:

@@ -17,6 +17,7 @@ Nothing here touches a disk. Kafka: LogFileUtils, LocalLog, Snapshots.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -270,3 +271,22 @@ def _no_partition(name: str) -> InvalidNameError:
         "this is not topic-partition, nor topic-partition.id-delete, -future or -stray. A broker does not "
         "start with such a directory in its log.dirs: move it away.",
     )
+
+
+def near_name(name: str, there: Iterable[TopicPartition]) -> str:
+    """The end of a sentence about a topic or partition that is not there: what was probably meant."""
+    from difflib import get_close_matches  # only for an error
+
+    partitions = {*there}
+    topic, _, number = name.rpartition("-")
+    numbers = sorted(each.partition for each in partitions if each.topic == topic)
+    if numbers and number.isdecimal():
+        is_row = numbers == [*range(numbers[0], numbers[-1] + 1)]
+        last = f" to {numbers[-1]}" if len(numbers) > 1 else ""
+        shown = f"{numbers[0]}{last}" if is_row else ", ".join(map(str, numbers))
+        return f": {topic} has the partition{'s' if len(numbers) > 1 else ''} {shown}."
+    names = {each.topic for each in partitions}
+    if number.isdecimal():
+        names |= {str(each) for each in partitions}
+    near = get_close_matches(name, sorted(names), n=1)
+    return f": did you mean {near[0]}?" if near else "."

@@ -19,7 +19,7 @@ from stratalog.directory.layout import LOADED, PartitionEntry, classify
 from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
 from stratalog.errors import DiskError, StratalogError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
-from stratalog.files.names import FileState, TopicPartition, parse_segment_file
+from stratalog.files.names import FileState, TopicPartition, near_name, parse_segment_file
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
@@ -254,7 +254,8 @@ def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directo
     """The same as `check_names`, for partitions that are already listed."""
     for name in names:
         if not any(is_named(entry, [name]) for entry in entries):
-            raise UsageError(f"{name}: there is no such topic or partition in {', '.join(directories)}.")
+            near = near_name(name, (entry.topic_partition for entry in entries))
+            raise UsageError(f"{name}: there is no such topic or partition in {', '.join(directories)}{near}")
 
 
 def waiting_files(disk: DiskReader, directory: str, delay_ms: int) -> list[WaitingFile]:

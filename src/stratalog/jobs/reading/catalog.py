@@ -6,7 +6,6 @@ directories. Folders marked -delete, -future or -stray are left out.
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import logging
 import os
@@ -17,9 +16,7 @@ from dataclasses import replace
 from stratalog.directory.partitions import FoundPartition, list_partitions, partition_at
 from stratalog.errors import MissingPathError, UsageError
 from stratalog.files.disk import EntryKind
-from stratalog.files.names import (
-    TopicPartition,
-)
+from stratalog.files.names import TopicPartition, near_name
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import readable_path
@@ -145,17 +142,11 @@ def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
         if partition not in there:
             raise UsageError(
                 f"assign names {partition}, which is not in {listed(options.paths)}"
-                f"{_meant(str(partition), map(str, there))} It has {listed(sorted(there))}."
+                f"{near_name(str(partition), there)} It has {listed(sorted(there))}."
             )
     for topic in options.topics or ():
         if topic not in topics:
             raise UsageError(
-                f"subscribe names {topic}, which is not in {listed(options.paths)}{_meant(topic, topics)} It "
-                f"has the topics {listed([*sorted(theirs), *sorted(topics - theirs)])}."
+                f"subscribe names {topic}, which is not in {listed(options.paths)}{near_name(topic, there)} "
+                f"It has the topics {listed([*sorted(theirs), *sorted(topics - theirs)])}."
             )
-
-
-def _meant(name: str, there: Iterable[str]) -> str:
-    """The end of a sentence: a question with the name that was probably meant."""
-    near = difflib.get_close_matches(name, list(there), n=1)
-    return f": did you mean {near[0]}?" if near else "."
