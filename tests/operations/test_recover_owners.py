@@ -65,8 +65,8 @@ def test_the_brokers_own_user_was_refused_where_only_the_group_differs(nobodys: 
     for found in (plan, report):
         assert found.may_start
         assert found.result.remarks == (
-            f"{nobodys}: user {NOBODY} is not in group 0 ({nobodys}, for one). Files that are written "
-            "here get another group; their owner and permissions are kept.",
+            f"{nobodys}: user {NOBODY} is not in group 0 (the group of {nobodys}, for example). Files that "
+            "are written here get another group; their owner and permissions are kept.",
         )
     index = nobodys / "rolled-0" / "00000000000000000088.index"
     assert (index.stat().st_uid, index.stat().st_mode & 0o777) == (NOBODY, 0o640)

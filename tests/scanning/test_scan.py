@@ -132,7 +132,7 @@ def test_the_head_reads_little(log_dir: Path) -> None:
     [
         (
             {"topics": "ordrs"},
-            r"topics names ordrs, .*: did you mean orders\? It has the topics bills",
+            r"topics names ordrs, .*: did you mean orders\? The topics there are bills",
         ),
         ({"offsets": {"orders-2": range(3)}}, r"offsets names orders-2, which is not in"),
         ({"columns": ["valeu"]}, r"no column valeu: did you mean value\? The columns are key, value"),

@@ -1,8 +1,8 @@
 """Who owns the files of a log directory, and whether rewritten files can keep their owner.
 
 A broker that runs as another user must be able to start after root has recovered its directory. So a file
-that root writes is given to the owner of the file that it replaces. Files that any other user writes belong
-to that user, so other users may only change their own files.
+that root writes is given to the owner of the file that it replaces. A user other than root owns every file
+that it writes. So it is refused unless it already owns all files that it would replace.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection
             others.setdefault(status.group, path)
     if not others:
         return None
-    words = ", ".join(f"{group} ({path}, for one)" for group, path in sorted(others.items()))
+    words = ", ".join(f"{group} (the group of {path}, for example)" for group, path in sorted(others.items()))
     return (
         f"{layout.directory}: user {user} is not in group {words}. Files that are written here get another "
         "group; their owner and permissions are kept."
@@ -56,7 +56,7 @@ def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection
 
 
 def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus, int]]:
-    """Paths that a broker needs and may not use, with their facts and the broker's user.
+    """Paths that a broker needs but has no permission to use, each with its status and the broker's user.
 
     The broker's user is assumed to be the owner of the log directory. Its groups are not known, so it is
     assumed to have the permissions of any group. It reads all files of a partition, and opens all logs and

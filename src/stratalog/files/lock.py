@@ -212,7 +212,7 @@ def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:
     path = join_path(os.fspath(directory), LOCK)
     try:
         descriptor = os.open(path, _LOOKING)
-    except (FileNotFoundError, NotADirectoryError):  # the usual case, and there may be thousands
+    except (FileNotFoundError, NotADirectoryError):  # as in most of a thousand partitions
         return Holding.NOBODY, _NO_FILE
     except OSError as error:
         raise refused("look at the lock of", path, error) from error

@@ -50,8 +50,7 @@ def rebuild(
 ) -> bytes:
     """One batch of the records that `rows` finds in `data`, with the producer of the batch `first`.
 
-    InvalidBatchError for records that a new batch cannot contain, although a batch that is kept unchanged
-    may.
+    InvalidBatchError for records that are allowed in a batch that is kept unchanged, but not in a new one.
     """
     if not len(rows):
         raise InvalidBatchError("a batch without records cannot be rewritten.")

@@ -42,13 +42,14 @@ class Roller:
             if base_offset != previous.base_offset or previous.size:
                 raise UsageError(f"{self._topic_partition}: segment {base_offset} has records in it.")
             if self._marks.follows_end and not previous.is_index_full:
-                # The active segment is empty: there is nothing to do. Kafka creates it again. A power cut in
-                # between would lose its name, and with it the log's end. Replicas know the end, but the only
-                # copy of a log would use the same offsets again.
+                # The active segment is empty: there is nothing to do. Kafka deletes and creates it again. A
+                # power cut in between would lose its name, and with it the log's end. Replicas know the end,
+                # but the only copy of a log would use the same offsets again.
                 return previous
         elif base_offset < previous.base_offset:
             raise UsageError(
-                f"{self._topic_partition}: {base_offset} is before the active {previous.base_offset}."
+                f"{self._topic_partition}: a segment cannot begin at offset {base_offset}, before the active "
+                f"segment, which begins at {previous.base_offset}."
             )
         try:
             return self._begin_segment(base_offset, previous)

@@ -37,7 +37,7 @@ class DelayedRemoval:
         """Rename the directory of a log to -delete, where it can still be read, but not changed."""
         name = partition_directory_name(log.topic_partition, DirectoryState.DELETE, uuid4().hex)
         log.retire(join_path(home_of(log), name), refusal)
-        logger.info("%s is to be deleted, as %s", log.topic_partition, log.directory)
+        logger.info("%s was renamed to %s and will be deleted", log.topic_partition, log.directory)
 
     def leftovers(self, directories: Iterable[LogDirectory], delay_ms: int) -> None:
         """Remove after a delay the directories that an earlier run has renamed but not removed."""

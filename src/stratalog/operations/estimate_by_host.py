@@ -1,4 +1,4 @@
-"""An estimate of disks that only one host has: each host estimates its own disks, as one broker.
+"""An estimate for disks that are not shared: each host estimates its own disks, as one broker.
 
 In the combined report a topic is named HOST:TOPIC and a directory HOST:DIR: each host has its own replicas,
 and compaction frees space in each of them.

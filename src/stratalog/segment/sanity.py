@@ -35,7 +35,9 @@ def _check_offset_index(segment: SegmentReader) -> None:
     except CorruptRecordError as error:
         raise CorruptIndexError(index.path, f"its last entry does not point at a batch: {error}") from error
     if last.position and (batch is None or not batch.base_offset <= last.offset):
-        found = "none" if batch is None else f"one that starts with {batch.base_offset}"
-        raise CorruptIndexError(
-            index.path, f"its last entry is for offset {last.offset}; the batch there is {found}."
+        found = (
+            "there is no batch there"
+            if batch is None
+            else f"the batch there starts with offset {batch.base_offset}"
         )
+        raise CorruptIndexError(index.path, f"its last entry is for offset {last.offset}; {found}.")

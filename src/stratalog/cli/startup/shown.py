@@ -12,11 +12,11 @@ from stratalog.operations.report import Table
 from stratalog.operations.words import counted, size_text
 
 LEFT_OUT = (
-    "kafka-2.1, lazy, dedupe and checked read, write and sync what Kafka does with these files, but with our "
-    "own scan. They leave out Java, open descriptors and the removal of the clean-shutdown file. They sync "
-    "only the leader epochs, as Kafka 2.1 and 2.3 do; stratalog syncs all that it writes. The time of one "
-    "partition is a median; stratalog has none, because it reads the segments of all partitions together. "
-    "The article's hardware was different: compare the gains, not the times."
+    "The strategies kafka-2.1, lazy, dedupe and checked do Kafka's reads, writes and syncs of these files, "
+    "but with our own scan. They leave out Java, open descriptors and the removal of the clean-shutdown "
+    "file. They sync only the leader epochs, as Kafka 2.1 and 2.3 do; stratalog syncs all that it writes. "
+    "The time of one partition is a median; stratalog has none, because it reads the segments of all "
+    "partitions together. The article's hardware was different: compare the gains, not the times."
 )
 _COLOURS = {WARM: 0, COLD: 1, "article": 3}
 

@@ -53,8 +53,8 @@ class ClusterRecords:
         for topic in topics:
             self._all += self._topic(topic)
         if release.has_elr:
-            # A controller writes this setting with the feature, because it decides which replicas are
-            # eligible.
+            # A controller writes this setting together with the feature, because the setting decides which
+            # replicas are eligible.
             name = "min.insync.replicas"
             self._all.append(_setting(BROKER_RESOURCE, "", name, str(min_insync_replicas)))
         for topic in topics:

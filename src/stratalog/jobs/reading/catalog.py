@@ -142,11 +142,11 @@ def _check_asked(options: ReadOptions, found: Iterable[TopicPartition]) -> None:
         if partition not in there:
             raise UsageError(
                 f"assign names {partition}, which is not in {listed(options.paths)}"
-                f"{near_name(str(partition), there)} It has {listed(sorted(there))}."
+                f"{near_name(str(partition), there)} The partitions there are {listed(sorted(there))}."
             )
     for topic in options.topics or ():
         if topic not in topics:
             raise UsageError(
                 f"subscribe names {topic}, which is not in {listed(options.paths)}{near_name(topic, there)} "
-                f"It has the topics {listed([*sorted(theirs), *sorted(topics - theirs)])}."
+                f"The topics there are {listed([*sorted(theirs), *sorted(topics - theirs)])}."
             )

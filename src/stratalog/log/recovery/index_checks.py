@@ -70,7 +70,11 @@ def check_indexes(
     next_base: int = INT64_MAX,
     is_rebuilt: bool = False,
 ) -> IndexCheck:
-    """Check the indexes; with `is_rebuilt`, only for what makes a broker's load pass recover the segment."""
+    """Check the indexes.
+
+    With `is_rebuilt`, a scan rebuilds them anyway, so this only looks for what makes a broker's load pass
+    recover the segment.
+    """
     findings: list[Finding] = []
     txn_index = _check_txn_index(disk, directory, files, findings)
     if files.index is None:

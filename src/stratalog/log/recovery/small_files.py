@@ -1,9 +1,9 @@
 """Plans the small files of a recovered partition: indexes, snapshots and leader epochs, as they must be.
 
 A file that already begins with the right bytes is cut to them; any other file is written as a whole. All
-these files are written together, and after a crash any of them may be done. Only offset indexes that were
-missing are written later, when all other files are on the device. A missing offset index shows that its
-segment must be recovered. If it were written first, nothing would show after a crash that aborted
+these files are written together, and after a crash any of them may be new or still old. Only offset indexes
+that were missing are written later, when all other files are on the device. A missing offset index shows that
+its segment must be recovered. If it were written first, nothing would show after a crash that aborted
 transactions, producers and epochs of the segment are still missing.
 """
 
@@ -56,7 +56,9 @@ class SmallFiles:
         self._write_epochs(sequence.epochs, is_cleared=sequence.is_below_start)
         self.steps += self._writes
         if self._missing:
-            self.steps.append(SyncDirectory(why="missing offset indexes show that these must be written"))
+            self.steps.append(
+                SyncDirectory(why="these files must be on the device before a missing offset index exists")
+            )
             self.steps += self._missing
         self._delete_snapshots(snapshots)
 

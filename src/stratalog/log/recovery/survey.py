@@ -336,7 +336,7 @@ class _Surveyor:
             index_path=None if files.index is None else self._path(files.index.name),
             time_index_path=None if files.time_index is None else self._path(files.time_index.name),
             is_last=is_recovered and files is self._inventory.segments[-1],
-            # If the load pass has cut a segment, nothing is damaged when it is recovered again, and the
+            # If the load pass has already cut a segment, recovering it again finds no damage, so the
             # segments after it stay.
             cut_ends_log=is_recovered and not state.is_protected and not state.needs_load_pass,
         )
@@ -370,8 +370,8 @@ class _Surveyor:
 class _Guesses:
     """Guessed scans for a survey, as if each segment ended where the next one begins.
 
-    The scans that the sequence requests here will be needed. If a segment ends earlier or is damaged, fewer
-    are needed.
+    No other scans than those that the sequence requests here can be needed. If a segment ends earlier or is
+    damaged, fewer are needed.
     """
 
     def __init__(self, segments: Iterable[FoundSegment], end_offset: int | None) -> None:
@@ -411,7 +411,7 @@ class _Guesses:
 
 
 def snapshot_digest(data: bytes) -> bytes:
-    """A digest of the entries of a snapshot in any order; damaged ones have a special value."""
+    """A digest of a snapshot's entries, whatever their order; all damaged snapshots have the same digest."""
     try:
         parse_snapshot(data)
     except CorruptSnapshotError:

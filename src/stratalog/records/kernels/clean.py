@@ -30,7 +30,7 @@ GROWTH_OF_A_RECORD = 40
 # The verdict on a batch; one row for each.
 VERDICT = rows_of(
     [
-        ("can_discard", np.bool_),  # set by the transactions: aborted data, or an empty transaction's marker
+        ("can_discard", np.bool_),  # the caller sets it: aborted data, or an empty transaction's marker
         ("is_deleted", np.bool_),  # removed without reading its records
         ("keeps_empty", np.bool_),  # its header stays even if it loses all records
         ("drops_records", np.bool_),
