@@ -127,7 +127,7 @@ def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[
     [
         ([], "name the log directories, or give the broker's server.properties"),
         (["nowhere"], "name the log directories, or give the broker's server.properties"),
-        (["./nowhere"], "./nowhere is not a directory"),
+        (["./nowhere"], "./nowhere does not exist"),
         ([__file__], "is not a directory"),
         ([CLEAN, "--topic", "roled"], "did you mean rolled?"),
         ([CLEAN, "Rolled"], "the command names Rolled, which is not in"),
@@ -137,6 +137,7 @@ def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[
         ([CLEAN, "--grep", "("], "is not a regular expression"),
         ([CLEAN, "--since", "soon"], "'soon' is not a time"),
         ([CLEAN, "--since", "1700", "-o", "5"], "both say where to start"),
+        ([CLEAN, "--since", "2026-02-01", "--until", "2026-01-01"], "--since is later than --until"),
         ([CLEAN, "--follow", "-e"], "--follow never ends"),
         ([CLEAN, "--base64"], "--base64 is for -J"),
         ([CLEAN, "-J", "--base64", "-s", "utf8"], "leave out -s"),
@@ -158,7 +159,7 @@ def test_wrong_usage_is_told(
 def test_an_empty_directory_has_no_partition(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert main.run(["cat", str(tmp_path)]) == 2
+    assert main.run(["cat", str(tmp_path)]) == 3
     assert "contains no partition directory" in capsysbinary.readouterr().err.decode()
 
 

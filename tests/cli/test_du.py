@@ -10,6 +10,7 @@ import pytest
 
 from stratalog.cli import main
 from tests.fixtures.catalog import log_dirs
+from tests.manager.running import contents, fixture_copy
 from tests.operations.test_disk_tree import found_by_find, in_ncdu
 
 (LOGS,) = log_dirs("4.3.1", "clean")
@@ -52,11 +53,23 @@ def test_ncdu_s_file_is_written_beside_the_report_or_alone_to_stdout(
     assert dict(in_ncdu(written[3])) == dict(in_ncdu(alone[3])) == found_by_find(LOGS)
 
 
-def test_a_place_that_cannot_be_written_is_wrong_usage(
+def test_a_place_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main.run(["du", str(LOGS), "--ncdu", str(tmp_path / "no" / "file")]) == 3
+    assert "its folder does not exist" in capsys.readouterr().err
+    assert main.run(["du", str(LOGS), "--ncdu", "/dev/full"]) == 3
+    assert "/dev/full: it could not be written: No space left" in capsys.readouterr().err
+
+
+def test_ncdu_s_file_was_written_into_a_log_directory(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main.run(["du", str(LOGS), "--ncdu", str(tmp_path / "no" / "file")]) == 2
-    assert "could not be written" in capsys.readouterr().err
+    data = fixture_copy("clean", tmp_path / "data")
+    before = contents(data)
+
+    assert main.run(["du", str(data), "--ncdu", str(data / "rolled-0" / f"{0:020d}.log")]) == 2
+
+    assert "is inside a log directory" in capsys.readouterr().err
+    assert contents(data) == before
 
 
 def test_the_clock_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:

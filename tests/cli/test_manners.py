@@ -57,7 +57,7 @@ def test_a_path_that_is_not_there_is_wrong_usage(
 
     assert main.run([*EVERY[name], str(path)]) == 2
 
-    assert f"{path} is not a directory" in capsys.readouterr().err
+    assert f"{path} does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -117,7 +117,7 @@ def test_a_topic_among_the_directories_is_told(
 ) -> None:
     assert main.run([name, str(tmp_path), "orders"]) == 2
 
-    assert "orders is not a directory. A topic is now given by --topic orders." in capsys.readouterr().err
+    assert "orders does not exist. A topic is now given by --topic orders." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", BY_SETTINGS)
@@ -169,3 +169,18 @@ def test_explain_takes_the_directories_of_the_broker_s_file(
     shown = capsys.readouterr().out
     assert "b-0: cleanup.policy" in shown
     assert "a-0" not in shown
+
+
+def test_seconds_were_taken_for_milliseconds_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Planted(tmp_path, a={}) as planted:
+        planted.fill("a", 5)
+
+    assert main.run(["offsets", str(planted.data), "--time", "1794960494"]) == 0
+
+    assert capsys.readouterr().err == (
+        "1794960494 is in 1970, as it is in milliseconds. If 2026-11-18 is meant, write 1794960494000.\n"
+    )
+    assert main.run(["offsets", str(planted.data), "--time", "1794960494000"]) == 0
+    assert capsys.readouterr().err == ""

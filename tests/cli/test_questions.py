@@ -38,19 +38,21 @@ def test_what_each_broker_left_is_answered(command: str, root: Path) -> None:
 
 
 @questions
-@pytest.mark.parametrize("path", ["/no/such/place", __file__])
+@pytest.mark.parametrize(
+    ("path", "says"), [("/no/such/place", "does not exist"), (__file__, "is not a directory")]
+)
 def test_a_path_that_is_not_a_directory_is_wrong_usage(
-    command: str, path: str, capsys: pytest.CaptureFixture[str]
+    command: str, path: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.run([command, path]) == 2
-    assert f"{path} is not a directory" in capsys.readouterr().err
+    assert f"{path} {says}" in capsys.readouterr().err
 
 
 @questions
-def test_an_empty_directory_is_wrong_usage(
+def test_an_empty_directory_is_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run([command, str(tmp_path)]) == 2
+    assert main.run([command, str(tmp_path)]) == 3
     assert "contains no partition directory" in capsys.readouterr().err
 
 

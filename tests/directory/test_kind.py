@@ -9,7 +9,14 @@ import pytest
 
 from stratalog import LogManager, open_log
 from stratalog.cli import main
-from stratalog.directory.kind import Kind, are_brokers, check_log_directory, check_place, kind_of
+from stratalog.directory.kind import (
+    Kind,
+    are_brokers,
+    check_log_directory,
+    check_place,
+    is_of_log_directory,
+    kind_of,
+)
 from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
@@ -229,3 +236,8 @@ def test_open_log_does_not_keep_its_cuts_among_the_segments(tmp_path: Path) -> N
 
     with pytest.raises(UsageError, match=r"quarantine .*: this is the directory of a partition"):
         open_log(tmp_path / "orders-0", quarantine=tmp_path / "orders-0")
+
+
+def test_the_record_of_erasures_is_a_file_of_ours() -> None:
+    assert is_of_log_directory("stratalog-erased.jsonl")
+    assert not is_of_log_directory("stratalog-other.jsonl")

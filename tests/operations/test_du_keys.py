@@ -51,6 +51,8 @@ def test_records_are_counted_by_prefix_and_their_bytes_are_those_of_the_logs(log
         )
         usage = found[topic]
         assert {count.key: count.versions for count in usage.counts} == dict(keys)
+        every = sum(len(batch["records"]) for batch in partition.batches() if batch["file"] in files)
+        assert usage.without_key_count == every - sum(keys.values())
         sizes = sum(batch["size"] for batch in partition.batches() if batch["file"] in files)
         total = sum(count.bytes for count in usage.counts) + usage.without_key_size + usage.rest_size
         assert total == pytest.approx(sizes, abs=len(keys) + 2)

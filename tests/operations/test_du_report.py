@@ -70,15 +70,17 @@ def test_only_the_largest_rows_are_shown_and_the_rest_is_one_row() -> None:
 
 
 def test_keys_are_a_table_for_each_topic() -> None:
-    keys = KeyUsage(topic="a", counts=(count(b"eu:", 60),), rest_size=30, without_key_size=10)
+    counts = (count(b"eu:", 50), count(b"", 10))
+    keys = KeyUsage(topic="a", counts=counts, rest_size=30, without_key_size=10, without_key_count=7)
 
     *_, table = report(use("a", 100), keys=(keys,)).tables()
 
     assert table.title == "Key prefixes of a"
     assert table.rows == [
-        ["eu:", "2", "60 B", "60.0 %"],
+        ["eu:", "2", "50 B", "50.0 %"],
+        ["(empty key)", "2", "10 B", "10.0 %"],
         ["(other keys)", "", "30 B", "30.0 %"],
-        ["(no key)", "", "10 B", "10.0 %"],
+        ["(no key)", "7", "10 B", "10.0 %"],
     ]
 
 

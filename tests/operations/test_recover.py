@@ -262,6 +262,8 @@ def test_a_directory_that_failed_is_in_the_verdict(killed: Path, tmp_path: Path)
 
     assert not report.may_start
     assert f"{tmp_path}/unmounted was not recovered" in report.verdict
+    two = run(killed, tmp_path / "unmounted", tmp_path / "other")
+    assert f"{tmp_path}/unmounted, {tmp_path}/other were not recovered" in two.verdict
 
 
 def test_a_directory_of_a_zookeeper_cluster_needs_no_node_id(tmp_path: Path) -> None:

@@ -182,6 +182,8 @@ def _check_times(
             "--follow never ends, so it cannot be combined with -e, --until or -o e@: leave those out, or "
             "leave out --follow."
         )
+    if since is not None and until is not None and since > until:
+        raise UsageError("--since is later than --until, so there is nothing between them: exchange them.")
     if since is not None and any(not text.startswith("e@") for text in starts):
         raise UsageError("--since and -o both say where to start: give one of them.")
 

@@ -18,7 +18,8 @@ from stratalog.cli.options import (
     topic_settings_option,
 )
 from stratalog.cli.output import ExitCode, Output, output_options
-from stratalog.errors import UsageError
+from stratalog.cli.parquet import check_targets
+from stratalog.errors import DiskError
 
 _DEFAULT_DELIMITER = b":"[0]
 
@@ -90,6 +91,7 @@ def du(
     directories, typed = split_places(places)
     names = (*typed, *names)
     request = Request.of(directories, config, topic_settings, now)
+    check_targets([] if ncdu in (None, "-") else [Path(str(ncdu))], request.directories)
     if prefix_size is None and delimiter is None:
         delimiter = _DEFAULT_DELIMITER
     usage = DiskUsage(
@@ -110,5 +112,5 @@ def du(
         try:
             Path(ncdu).write_text(json.dumps(report.to_ncdu()), "utf-8")
         except OSError as error:
-            raise UsageError(f"--ncdu {ncdu}: it could not be written: {error.strerror}.") from error
+            raise DiskError(ncdu, f"it could not be written: {error.strerror}", error.errno or 0) from error
     return output.report(report)

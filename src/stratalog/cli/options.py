@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from stratalog.directory.session import Unclean
 
 
+# In seconds, these are times from 2001 to 2286; in milliseconds, of the first months of 1970.
+_LIKE_SECONDS = range(10**9, 10**10)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 directories_argument = click.argument(
@@ -60,8 +62,14 @@ recover_option = click.option(
 
 def parse_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
     """Milliseconds since 1970, or a date and a time, in UTC unless it names a zone."""
-    if text is None or re.fullmatch(r"\d+", text):
-        return None if text is None else int(text)
+    if text is None:
+        return None
+    if re.fullmatch(r"\d+", text):
+        if int(text) in _LIKE_SECONDS:
+            meant = datetime.fromtimestamp(int(text), UTC)
+            words = f"{text} is in 1970, as it is in milliseconds."
+            click.echo(f"{words} If {meant:%Y-%m-%d} is meant, write {text}000.", err=True)
+        return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -121,7 +129,8 @@ def check_directories(directories: tuple[str, ...]) -> None:
         if not _is_directory(directory):
             is_name = len(directories) > 1 and "/" not in directory
             hint = f" A topic is now given by --topic {directory}." if is_name else ""
-            raise UsageError(f"{directory} is not a directory.{hint}")
+            what = "is not a directory" if Path(directory).exists() else "does not exist"
+            raise UsageError(f"{directory} {what}.{hint}")
 
 
 def _is_directory(path: str) -> bool:

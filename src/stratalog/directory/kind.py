@@ -53,6 +53,7 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.reading import DiskReader
+from stratalog.log.cleaning.erase_audit import AUDIT as ERASURES
 from stratalog.log.recovery.manifest import MANIFEST as QUARANTINE_MANIFEST
 from stratalog.log.recovery.manifest import PREFIX as QUARANTINE_PREFIX
 from stratalog.records.internal_topics import CLUSTER_METADATA
@@ -80,7 +81,8 @@ _MOST_NAMES = 5  # in a message
 def is_of_log_directory(name: str) -> bool:
     """Whether a broker or Stratalog keeps a file of this name in a log directory, beside the partitions."""
     plain = name.removesuffix(TEMPORARY_SUFFIX)
-    is_kept = plain in (LOCK, BOOTSTRAP_CHECKPOINT, QUARANTINE_MANIFEST) or name.startswith(QUARANTINE_PREFIX)
+    kept = (LOCK, BOOTSTRAP_CHECKPOINT, QUARANTINE_MANIFEST, ERASURES)
+    is_kept = plain in kept or name.startswith(QUARANTINE_PREFIX)
     return is_kept or _is_ours(name)
 
 

@@ -38,6 +38,7 @@ class KeyUsage:
     counts: tuple[KeyCount, ...]
     rest_size: int
     without_key_size: int
+    without_key_count: int = 0
     errors: tuple[tuple[str, str], ...] = ()
 
 
@@ -95,6 +96,7 @@ def _topic(
         counts=counts,
         rest_size=max(0, round(counting.with_key) - sum(count.bytes for count in counts)),
         without_key_size=round(counting.without_key),
+        without_key_count=counting.without_key_count,
         errors=tuple(errors),
     )
 
@@ -105,6 +107,7 @@ class _Counting:
     def __init__(self, prefix: Prefix) -> None:
         self.tally = Tally(prefix)
         self.with_key = self.without_key = 0.0
+        self.without_key_count = 0
 
     def count(self, partition: Partition, on_read: CountRead) -> None:
         reader = RunReader()
@@ -125,3 +128,4 @@ class _Counting:
         size = float(shares[chosen].sum())
         self.with_key += size
         self.without_key += run.size - size
+        self.without_key_count += len(run.rows) - len(chosen)

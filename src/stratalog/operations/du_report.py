@@ -171,12 +171,21 @@ class DuReport(Report):
     def _keys(self, usage: KeyUsage) -> Table:
         total = sum(count.bytes for count in usage.counts) + usage.without_key_size + usage.rest_size
         rows = [
-            [key_text(count), str(count.versions), size_text(count.bytes), _share(count.bytes, total)]
+            [
+                key_text(count) or "(empty key)",
+                str(count.versions),
+                size_text(count.bytes),
+                _share(count.bytes, total),
+            ]
             for count in usage.counts
         ]
-        for name, size in (("other keys", usage.rest_size), ("no key", usage.without_key_size)):
+        without = str(usage.without_key_count)
+        for name, count, size in (
+            ("other keys", "", usage.rest_size),
+            ("no key", without, usage.without_key_size),
+        ):
             if size:
-                rows.append([f"({name})", "", size_text(size), _share(size, total)])
+                rows.append([f"({name})", count, size_text(size), _share(size, total)])
         return Table(
             title=f"Key prefixes of {usage.topic}",
             columns=["prefix", ">records", ">size", "=share"],
@@ -261,4 +270,5 @@ def _keys_document(usage: KeyUsage) -> dict[str, object]:
         ],
         "other_keys_bytes": usage.rest_size,
         "without_key_bytes": usage.without_key_size,
+        "without_key_records": usage.without_key_count,
     }

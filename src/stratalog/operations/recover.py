@@ -148,7 +148,8 @@ class RecoverReport(Report):
     def _verdict(self) -> str:
         failed = [found.directory for found in self.result.directories if found.outcome is Outcome.FAILED]
         if failed:
-            return f"the broker must not be started yet: {', '.join(failed)} was not recovered; {_AGAIN}"
+            were = "was" if len(failed) == 1 else "were"
+            return f"the broker must not be started yet: {', '.join(failed)} {were} not recovered; {_AGAIN}"
         if self.refusals:
             advice = _WITH_ALL if self._is_left_to_all else _AGAIN
             return f"the broker must not be started yet: {why_not_started(self.refusals)}; {advice}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from stratalog.cli import main
 from tests.cli.dumps import dump
 from tests.fixtures.catalog import log_dirs
 
@@ -40,3 +43,14 @@ def test_among_files_a_name_that_is_unknown_is_passed_over_as_by_kafka(capsysbin
     dumped = dump(capsysbinary, "--files", "nowhere")
 
     assert (dumped.status, dumped.err) == (0, "Ignoring unknown file nowhere\n")
+
+
+def test_a_directory_without_files_to_dump_was_silent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "notes.txt").write_text("x")
+
+    assert main.run(["dump", str(tmp_path)]) == 1
+
+    assert f"{tmp_path}: there is no file in it, or below it, that can be dumped." in capsys.readouterr().err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import UsageError
+from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.options import ReadOptions
@@ -93,7 +93,6 @@ def test_partitions_that_are_not_asked_for_may_be_there_twice(tmp_path: Path) ->
     [
         ("nowhere", {}, r"nowhere does not exist.*log\.dirs"),
         ("clean/logs/meta.properties", {}, "meta.properties is not a directory"),
-        ("clean/dump", {}, "contains no partition directory"),
         ("clea[xyz]/logs", {}, "matches no directory"),
         ("clean/logs", {"subscribe": "orders"}, "subscribe names orders, which is not in .* topics .*txn"),
         ("clean/logs", {"assign": '{"txn": [0, 1]}'}, "assign names txn-1"),
@@ -102,6 +101,11 @@ def test_partitions_that_are_not_asked_for_may_be_there_twice(tmp_path: Path) ->
 def test_what_is_not_there_is_named(path: str, options: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         found(CLEAN.parent.parent / path, **options)
+
+
+def test_a_directory_without_partitions_is_not_a_log_directory() -> None:
+    with pytest.raises(NotALogDirectoryError, match="contains no partition directory"):
+        found(CLEAN.parent.parent / "clean/dump")
 
 
 def test_another_file_system_is_refused() -> None:

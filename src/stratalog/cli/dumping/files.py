@@ -18,7 +18,13 @@ from stratalog.errors import (
 from stratalog.files.reading import DiskReader
 
 # In JSON, no line for the file itself is printed here: a log prints its own line, the other kinds print none.
-_WITHOUT_LINE = (DumpedKind.LOG, DumpedKind.CHECKPOINT, DumpedKind.UNKNOWN, DumpedKind.MISSING)
+_WITHOUT_LINE = (
+    DumpedKind.LOG,
+    DumpedKind.CHECKPOINT,
+    DumpedKind.UNKNOWN,
+    DumpedKind.MISSING,
+    DumpedKind.EMPTY,
+)
 
 
 def dump_files(disk: DiskReader, files: Iterable[DumpFile], options: DumpOptions, printer: Printer) -> None:
@@ -62,6 +68,8 @@ def _dump(
             dump_snapshot(disk, file.path, printer)
         case DumpedKind.MISSING:
             raise DiskError(file.path, "there is no such file or directory.")
+        case DumpedKind.EMPTY:
+            raise DiskError(file.path, "there is no file in it, or below it, that can be dumped.")
         case DumpedKind.UNKNOWN:
             printer.complain(
                 f"Ignoring unknown file {file.path}", {"complaint": "unknown_file", "path": file.path}

@@ -33,6 +33,7 @@ class DumpedKind(Enum):
     CLEAN_SHUTDOWN = "clean-shutdown file"
     UNKNOWN = ""
     MISSING = "not there"
+    EMPTY = "a directory without files to dump"
 
 
 _BY_SUFFIX = {kind.value: kind for kind in DumpedKind if kind.value.startswith(".")}
@@ -64,7 +65,8 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
     """The file at `path`; for a directory all files that can be dumped, those of its partitions included.
 
     A path that does not exist is MISSING, whatever its name, because a user typed it. Kafka's tool, and so
-    `named_files`, ignores it if its name is of an unknown kind.
+    `named_files`, ignores it if its name is of an unknown kind. A directory in which nothing can be dumped is
+    EMPTY.
     """
     status = disk.status(path)
     if status is None:
@@ -73,6 +75,11 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
     if status.kind is not EntryKind.DIRECTORY:
         yield DumpFile(path, kind_of(PurePath(path).name))
         return
+    found = [*_below(disk, path)]
+    yield from found or [DumpFile(path, DumpedKind.EMPTY)]
+
+
+def _below(disk: DiskReader, path: str) -> Iterator[DumpFile]:
     directories = []
     for entry in disk.list_directory(path):
         below = join_path(path, entry.name)
@@ -81,7 +88,7 @@ def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
         elif entry.kind is EntryKind.FILE and (kind := kind_of(entry.name)) is not DumpedKind.UNKNOWN:
             yield DumpFile(below, kind)
     for directory in directories:
-        yield from found_files(disk, directory)
+        yield from _below(disk, directory)
 
 
 def kind_of(name: str) -> DumpedKind:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from stratalog.directory.partitions import FoundPartition, list_partitions, partition_at
-from stratalog.errors import MissingPathError, UsageError
+from stratalog.errors import MissingPathError, NotALogDirectoryError, UsageError
 from stratalog.files.disk import EntryKind
 from stratalog.files.names import TopicPartition, near_name
 from stratalog.files.paths import join_path
@@ -89,9 +89,8 @@ def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) ->
         return [itself]
     found = list_partitions(disk, path)
     if not found and not may_be_empty:
-        raise UsageError(
-            f"{path} contains no partition directory such as orders-0. Give a Kafka log directory, one of a "
-            "broker's log.dirs."
+        raise NotALogDirectoryError(
+            path, "it contains no partition directory such as orders-0. Give one of a broker's log.dirs."
         )
     return found
 
