@@ -83,6 +83,27 @@ def test_only_the_last_week_counts(tmp_path: Path) -> None:
     assert growth_a_day(spans) == sum(span.size for span in spans) // 9
 
 
+def test_a_batch_that_covers_days_is_spread_over_them(tmp_path: Path) -> None:
+    import stratalog
+    from stratalog.clock import system_clock
+    from stratalog.files.disk import Disk
+    from stratalog.files.names import TopicPartition
+    from stratalog.log.api.view import LogView
+    from stratalog.log.new_records import NewRecord
+
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        log.append_many([NewRecord(b"v" * 100, b"k", (), NOW + hour * 3_600_000) for hour in range(73)])
+    (segment,) = LogView(
+        disk=Disk(),
+        clock=system_clock,
+        directory=tmp_path / "orders-0",
+        topic_partition=TopicPartition("orders", 0),
+        config=LogConfig(),
+    ).segments
+
+    assert growth_a_day(spans_of([segment])) == segment.size // 3
+
+
 def test_the_times_of_real_segments_are_those_of_their_batches(tmp_path: Path) -> None:
     from stratalog.clock import system_clock
     from stratalog.files.disk import Disk
@@ -104,5 +125,5 @@ def test_the_times_of_real_segments_are_those_of_their_batches(tmp_path: Path) -
     log = partition.logs[-1]
     batches = list(partition.batches(log))
     assert spans[0].size == log.stat().st_size
-    assert spans[0].first_ms == batches[0]["maxTimestamp"]
+    assert spans[0].first_ms == batches[0]["records"][0]["timestamp"]
     assert spans[0].last_ms == max(batch["maxTimestamp"] for batch in batches)

@@ -73,7 +73,7 @@ def spans_of(segments: Sequence[SegmentReader]) -> list[SegmentSpan]:
     """The newest segments, the newest first, back to a week before the newest record."""
     spans: list[SegmentSpan] = []
     for segment in reversed(segments):
-        first, last = segment.rolling_based_timestamp() if segment.size else None, segment.max_timestamp
+        first, last = segment.base_timestamp() if segment.size else None, segment.max_timestamp
         if first is None or first < 0 or last < 0:
             continue
         spans.append(SegmentSpan(first, last, segment.size))
