@@ -238,3 +238,10 @@ def test_recovery_left_a_wrong_entry_that_an_audit_had_sent_it_to_rebuild(tmp_pa
     assert main.run(command) == 0
 
     assert not [each for each in audit([str(root)]).findings if each.kind is AuditKind.INDEX_ENTRY]
+
+
+def test_the_log_of_the_metadata_is_said_to_be_the_broker_s_own(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+
+    with pytest.raises(UsageError, match="rebuilds its indexes, at each start"):
+        indexed(root, names=["__cluster_metadata"])

@@ -254,6 +254,11 @@ def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directo
     """The same as `check_names`, for partitions that are already listed."""
     for name in names:
         if not any(is_named(entry, [name]) for entry in entries):
+            if name in (CLUSTER_METADATA, f"{CLUSTER_METADATA}-0"):
+                raise UsageError(
+                    f"{name}: this command does not work on the log of the cluster's metadata. A broker "
+                    "recovers that log, and rebuilds its indexes, at each start."
+                )
             near = near_name(name, (entry.topic_partition for entry in entries))
             raise UsageError(f"{name}: there is no such topic or partition in {', '.join(directories)}{near}")
 

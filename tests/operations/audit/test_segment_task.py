@@ -8,9 +8,11 @@ import pytest
 
 from stratalog.files.reading import DiskReader
 from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask, audit_segment
-from tests.fixtures.catalog import Partition, partitions
+from tests.fixtures.catalog import Partition, log_dirs, partitions
 from tests.manager.running import fixture_copy
 from tests.operations.audit.planting import batches, edit, flip
+
+(FIXTURES,) = log_dirs("4.3.1", "killed")
 
 
 def audited(
@@ -94,3 +96,14 @@ def test_a_reading_that_goes_on_has_the_digest_of_a_whole_one(tmp_path: Path) ->
 
     assert (rest.digest, rest.last_offset) == (whole.digest, whole.last_offset)
     assert rest.read_size == len(full) - position
+
+
+def test_the_time_index_of_the_metadata_log_may_lack_its_end_after_a_clean_shutdown() -> None:
+    """The broker was killed, so the last entry is missing. `recover` leaves this log to the broker."""
+    root = FIXTURES / "__cluster_metadata-0"
+
+    found = audited(root, 0, None)
+
+    assert "time-index-end" not in [spot.kind.value for spot in found.spots]
+    entry = (root / f"{0:020d}.timeindex").read_bytes()
+    assert not entry.strip(b"\0") or int.from_bytes(entry[-12:-4], "big") < found.scan.max_timestamp

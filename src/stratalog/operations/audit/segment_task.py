@@ -31,7 +31,7 @@ from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.operations.audit.usual_parts import UsualParts, memory
 from stratalog.operations.words import sentence
 from stratalog.records.columns import ColumnReader
-from stratalog.records.internal_topics import TRANSACTION_STATE
+from stratalog.records.internal_topics import CLUSTER_METADATA, TRANSACTION_STATE
 from stratalog.records.kernels import scan as gathering
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
@@ -396,7 +396,9 @@ class _Look:
 
     def result(self) -> AuditedSegment:
         rows, task = self._rows, self._task
-        is_closed = task.next_base is not None or task.was_closed
+        # No shutdown closes the time index of the cluster's metadata: a broker rebuilds it at each start.
+        # Kafka: KafkaMetadataLog
+        is_closed = task.next_base is not None or (task.was_closed and task.topic != CLUSTER_METADATA)
         if self._indexes.offsets is not None and not self._has_damage:
             self._indexes.offsets.end(self._good_end)
         if self._indexes.times is not None and not self._has_damage and task.start_position == 0:
