@@ -11,10 +11,12 @@ import pytest
 
 from stratalog import LogDirLockedError, LogManager, NeedsRecoveryError, open_log
 from stratalog.cli import main
+from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.session import Unclean
 from stratalog.errors import NotALogDirectoryError, UsageError
+from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock, is_locked
 from stratalog.operations.maintaining import Maintenance
 from stratalog.operations.retain import Retention
@@ -78,6 +80,17 @@ def test_a_log_that_is_open_by_itself_is_not_overwritten(tmp_path: Path, is_log_
 
     with open_log(link) as log:
         assert [record.value for record in log.records()] == [b"theirs"]
+
+
+def test_a_directory_of_lone_logs_is_clean_if_each_was_closed(tmp_path: Path) -> None:
+    open_log(tmp_path / "orders-0", create=True).close()
+    with open_log(tmp_path / "orders-1", create=True):
+        assert not was_shut_down(Disk(), str(tmp_path))
+
+    assert was_shut_down(Disk(), str(tmp_path))
+    checkpoint_path = tmp_path / "recovery-point-offset-checkpoint"
+    checkpoint_path.write_text("0\n0\n")
+    assert not was_shut_down(Disk(), str(tmp_path))
 
 
 @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])

@@ -60,6 +60,14 @@ def test_a_clean_directory_has_nothing_to_read_again(tmp_path: Path) -> None:
     assert report.states[0].partitions_count == 12
 
 
+def test_one_of_two_directories_is_not_said_to_be_the_whole_node(tmp_path: Path) -> None:
+    first = fixture_copy("clean", tmp_path / "data")
+    second = with_second(first)
+
+    assert "the cluster's metadata is not in these directories" in checked(second).verdict
+    assert checked(first).verdict == "The broker can be started."
+
+
 def test_what_is_read_again_are_the_segments_from_the_recovery_point_on(tmp_path: Path) -> None:
     root = fixture_copy("killed", tmp_path / "data")
     for path in root.glob("*-checkpoint"):

@@ -127,6 +127,7 @@ def test_a_log_that_open_log_closed_is_clean_by_itself(tmp_path: Path) -> None:
         assert not by_name(listed(tmp_path))["orders-0"].is_clean
 
     assert by_name(listed(tmp_path))["orders-0"].is_clean
+    assert "Not shut down cleanly" not in listed(tmp_path).verdict
 
 
 def test_a_directory_in_use_is_said_to_be(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from stratalog.directory.clean_shutdown import CleanShutdownFile
+from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.layout import Layout, PartitionEntry, classify
 from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.write_journal import has_pending_write
@@ -54,6 +56,20 @@ def are_closed(disk: Disk, layout: Layout, *, has_clean_shutdown: bool) -> bool:
         if not (files.was_closed() if files.exist() else has_clean_shutdown):
             return False
     return True
+
+
+def was_shut_down(disk: DiskReader, directory: str) -> bool:
+    """Whether a directory was shut down cleanly: it has the clean-shutdown file, or each of its logs is a
+    lone log that has its own.
+    """
+    if CleanShutdownFile(disk, directory).exists():
+        return True
+    if keeps_its_partitions(disk, directory):
+        return False
+    partitions = classify(disk, directory).partitions
+    return bool(partitions) and all(
+        CleanShutdownFile(disk, join_path(directory, entry.name)).exists() for entry in partitions
+    )
 
 
 def has_lone_logs(disk: Disk, layout: Layout, with_locks: Collection[str] | None = None) -> bool:

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.kind import are_brokers, check_log_directory
 from stratalog.directory.layout import classify
+from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_refused
 from stratalog.directory.session import unique_paths
@@ -46,6 +46,11 @@ _STRAY_REMEDY = (
     "partition.metadata) into the folder that the broker has created."
 )
 
+_NO_METADATA = (
+    "But the cluster's metadata is not in these directories, so the node has others, which were not checked: "
+    "give --config, which names them all."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDirectory:
@@ -70,13 +75,15 @@ class DoctorReport(Report):
     """The directories of a node, and what keeps a broker from starting with them.
 
     `starts`: whether a broker starts, perhaps without some of the directories. It starts in spite of
-    `strays`, but does not serve them.
+    `strays`, but does not serve them. `has_metadata`: the cluster's metadata is in one of the directories, or
+    the cluster keeps it in ZooKeeper.
     """
 
     states: tuple[CheckedDirectory, ...]
     refusals: tuple[StartupRefusal, ...]
     strays: tuple[StrayPartition, ...] = ()
     starts: bool = True
+    has_metadata: bool = True
 
     @property
     def may_start(self) -> bool:
@@ -99,6 +106,8 @@ class DoctorReport(Report):
             found = "All is well."
         else:
             found = "The broker can be started."
+        if not self.has_metadata:
+            found += f" {_NO_METADATA}"
         if self.strays:
             found += f" It does not serve {counted(len(self.strays), 'partition')} that its cluster lacks."
         if used:
@@ -155,6 +164,7 @@ class DoctorReport(Report):
             "strays": [stray._asdict() for stray in self.strays],
             "may_start": self.may_start,
             "starts": self.starts,
+            "has_metadata": self.has_metadata,
         }
 
 
@@ -199,6 +209,7 @@ class Checkup:
             states=tuple(self._state(path) for path in paths),
             refusals=refusals,
             strays=strays,
+            has_metadata=not node.is_kraft or node.metadata_directory is not None,
             starts=not is_start_refused(
                 refusals, [*paths, *self._others(paths)], self.metadata_directory or node.metadata_directory
             ),
@@ -251,7 +262,7 @@ class Checkup:
         return CheckedDirectory(
             directory=path,
             partitions_count=len(partitions),
-            is_clean=CleanShutdownFile(self.disk, path).exists(),
+            is_clean=was_shut_down(self.disk, path),
             is_in_use=is_locked(path),
             unflushed_size=unflushed_size,
         )

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
-from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.kind import check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
+from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.partitions import FoundPartition, list_partitions
 from stratalog.directory.session import unique_paths
 from stratalog.errors import CorruptRecordError, StratalogError
@@ -80,7 +80,7 @@ class TopicListing:
         return ListedDirectory(
             directory=path,
             partitions_count=sum(each.state is DirectoryState.LIVE for each in found),
-            is_clean=CleanShutdownFile(self.disk, path).exists(),
+            is_clean=was_shut_down(self.disk, path),
             is_in_use=is_locked(path),
         )
 
