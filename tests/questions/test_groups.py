@@ -111,9 +111,8 @@ def test_a_directory_without_groups_has_none(tmp_path: Path) -> None:
 
     report = GroupsQuestion(directories=[str(tmp_path)]).run()
 
-    assert report.verdict == "There is no group here."
-    assert report.words() == ("__consumer_offsets is not here.",)
-    with pytest.raises(UsageError, match="There is no group here"):
+    assert report.verdict.startswith("The topic __consumer_offsets is not in these directories, so no group")
+    with pytest.raises(UsageError, match="__consumer_offsets is not in these directories"):
         GroupsQuestion(directories=[str(tmp_path)], names=["classic"]).run()
 
 
@@ -154,3 +153,13 @@ def test_a_member_is_shown_with_what_it_has() -> None:
         report.verdict
         == "1 group: 4 records left to read in 1 group; the largest lag is 4, of g in orders-1."
     )
+
+
+def test_a_lag_that_is_not_known_is_not_said_to_be_none(tmp_path: Path) -> None:
+    name = next(each.name for each in logs("clean").iterdir() if each.name.startswith("__consumer_offsets-"))
+    shutil.copytree(logs("clean") / name, tmp_path / name)
+
+    report = GroupsQuestion(directories=[str(tmp_path)]).run()
+
+    assert report.lags
+    assert "is not known; none has records left in other logs" in report.verdict

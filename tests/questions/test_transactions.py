@@ -5,6 +5,7 @@ tests/kafka/test_questions.py compares them with kafka-transactions.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -127,5 +128,17 @@ def test_all_producers_are_listed_if_that_is_asked_for(tmp_path: Path) -> None:
     (found,) = report.producers
     assert (found.producer_id, found.last_sequence, found.last_timestamp) == (7, 1, T0)
     assert report.tables()[2].rows[0][:2] == ["orders-0", "7"]
-    assert report.verdict == "No transaction is open."
+    assert report.verdict == "No transaction is open in the logs that are here."
     assert asked(tmp_path, shows_all=True, clock=lambda: T0 + 86_400_000).producers == ()
+
+
+def test_a_partition_of_an_open_transaction_that_is_not_here_is_named(tmp_path: Path) -> None:
+    root = fixture_copy("killed", tmp_path / "data")
+    (found,) = asked(root).opened
+    shutil.rmtree(root / found.partition)
+
+    verdict = asked(root).verdict
+
+    assert verdict == (
+        f"No transaction is open in the logs that are here, and {found.partition} is not among them."
+    )

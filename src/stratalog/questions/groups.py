@@ -28,6 +28,11 @@ from stratalog.scanning.values import milliseconds_of
 from stratalog.scanning.words import python_words
 from stratalog.tables import groups, lag, members
 
+_MISSING = (
+    f"The topic {CONSUMER_OFFSETS} is not in these directories, so no group can be seen: name all log "
+    "directories of the broker."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
@@ -79,6 +84,7 @@ class GroupsReport(Report):
     lags: tuple[GroupLag, ...]
     members: tuple[GroupMember, ...]
     notes: tuple[str, ...] = ()
+    missing: str = ""  # says that no partition of the coordinators' topic is here, so no group can be seen
     problems: tuple[str, ...] = ()  # records that a group may not have read yet, and that are damaged or lost
 
     @property
@@ -88,9 +94,12 @@ class GroupsReport(Report):
     @property
     def verdict(self) -> str:
         if not self.groups:
-            return "There is no group here."
+            return self.missing or "There is no group here."
         behind = [each for each in self.lags if each.lag]
         found = f"{counted(len(self.groups), 'group')}: "
+        unknown = sorted({f"{each.topic}-{each.partition}" for each in self.lags if each.end_offset is None})
+        if not behind and unknown:
+            return f"{found}the lag in {listed(unknown)} is not known; none has records left in other logs."
         if not behind:
             return f"{found}none has records left to read in the logs that are here."
         most = max(behind, key=lambda each: each.lag or 0)
@@ -141,8 +150,8 @@ class GroupsQuestion:
             each.topic_partition.partition for each in found if each.topic_partition.topic == CONSUMER_OFFSETS
         ]
         if not numbers:
-            self._check({})
-            return GroupsReport(groups=(), lags=(), members=(), notes=(f"{CONSUMER_OFFSETS} is not here.",))
+            self._check({}, numbers)
+            return GroupsReport(groups=(), lags=(), members=(), missing=_MISSING)
         paths = list(self.directories)
         assigned = current_assignments(paths, topics_by_id(self.disk, found))
         people = [_member(row, assigned) for row in members(paths).to_table().to_pylist()]
@@ -150,7 +159,7 @@ class GroupsQuestion:
         commits += self._uncommitted(found, people, commits)
         known = {row["group"]: row for row in groups(paths).to_table().to_pylist()}
         known |= {each.group: {} for each in commits if each.group not in known}
-        self._check(known)
+        self._check(known, numbers)
         wanted = {*self.names} or {*known}
         people = sorted((each for each in people if each.group in wanted), key=lambda each: each.member)
         return GroupsReport(
@@ -194,12 +203,16 @@ class GroupsQuestion:
                         committed_at=None,
                     )
 
-    def _check(self, known: dict[str, Any]) -> None:
+    @staticmethod
+    def _none(numbers: Sequence[int]) -> str:
+        return "There is no group here." if numbers else _MISSING
+
+    def _check(self, known: dict[str, Any], numbers: Sequence[int]) -> None:
         for name in self.names:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 meant = f": did you mean {near[0]}?" if near else "."
-                there = f"The groups are {listed(sorted(known))}." if known else "There is no group here."
+                there = f"The groups are {listed(sorted(known))}." if known else self._none(numbers)
                 raise UsageError(f"--group names {name}, which is not there{meant} {there}")
 
 

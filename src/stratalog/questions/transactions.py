@@ -32,6 +32,9 @@ from stratalog.tables import transactions
 LONGEST_TIMEOUT_MS = 15 * 60 * 1000
 ONGOING = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
+# A coordinator in these states has a transaction whose markers are not all written. Kafka: TransactionState
+_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalId:
@@ -80,6 +83,7 @@ class TransactionsReport(Report):
     shows_all: bool = False
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # partitions of an open transaction that are not in these directories
 
     @property
     def opened(self) -> list[PartitionProducer]:
@@ -98,7 +102,7 @@ class TransactionsReport(Report):
     @property
     def verdict(self) -> str:
         if not self.opened:
-            found = "No transaction is open."
+            found = f"No transaction is open in the logs that are here{self._elsewhere()}."
         else:
             found = f"{counted(len(self.opened), 'transaction')} open in the logs"
             if not self.hanging:
@@ -110,6 +114,12 @@ class TransactionsReport(Report):
                 f"{most.first_offset}` on a running broker ends it."
             )
         return found if not self.problems else f"{found} {len(self.problems)} partitions could not be read."
+
+    def _elsewhere(self) -> str:
+        """Which partitions the coordinator has in an open transaction, and are not in these directories."""
+        if not self.absent:
+            return ""
+        return f", and {listed(self.absent)} {'is' if len(self.absent) == 1 else 'are'} not among them"
 
     def tables(self) -> list[Table]:
         return [_id_table(self.ids), _open_table(self.opened, self.now), *self._others()]
@@ -136,6 +146,7 @@ class TransactionsReport(Report):
             "producers": [asdict(each) for each in self.producers] if self.shows_all else None,
             "notes": list(self.notes),
             "problems": list(self.problems),
+            "absent": list(self.absent),
         }
 
 
@@ -169,6 +180,12 @@ class TransactionsQuestion:
             shows_all=self.shows_all,
             notes=tuple(notes),
             problems=tuple(problems),
+            absent=tuple(
+                sorted(
+                    {name for each in ids or () if each.state in _OPEN_STATES for name in each.partitions}
+                    - {str(each.topic_partition) for each in there}
+                )
+            ),
         )
 
     def _ids(self, there: Sequence[FoundPartition]) -> tuple[list[TransactionalId] | None, list[str]]:
