@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from stratalog.log.api.outline import first_time
 from stratalog.log.retention import Decision
+from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.segment.segment_reader import SegmentReader
 
 DAY_MS = 86_400_000
@@ -73,8 +75,9 @@ def spans_of(segments: Sequence[SegmentReader]) -> list[SegmentSpan]:
     """The newest segments, the newest first, back to a week before the newest record."""
     spans: list[SegmentSpan] = []
     for segment in reversed(segments):
-        first, last = segment.base_timestamp() if segment.size else None, segment.max_timestamp
-        if first is None or first < 0 or last < 0:
+        batch = segment.find_batch(0, OFFSET_AT_LEAST, segment.base_offset) if segment.size else None
+        first, last = -1 if batch is None else first_time(batch), segment.max_timestamp
+        if first < 0 or last < 0:
             continue
         spans.append(SegmentSpan(first, last, segment.size))
         if max(span.last_ms for span in spans) - first >= _RECENT_MS:

@@ -381,14 +381,6 @@ class SegmentReader:
             self.first_timestamp = None if first is None else first.max_timestamp
         return self.first_timestamp
 
-    def base_timestamp(self) -> int | None:
-        """The timestamp of the first record, by the header of its batch; None without a batch.
-
-        In a batch with tombstones that the cleaner has kept, that field is the later time of their deletion.
-        """
-        first = self.find_batch(0, kernel.OFFSET_AT_LEAST, INT64_MIN)
-        return None if first is None else min(first.base_timestamp, first.max_timestamp)
-
     def largest(self) -> tuple[int, int]:
         """The largest timestamp and its offset. For a segment that was opened, the time index has them."""
         largest = self.known_largest
