@@ -45,9 +45,18 @@ def test_a_name_is_a_topic_or_a_partition(log_dir: Path, wanted: list[str], expe
     assert names(log_dir, *wanted) == expected
 
 
-@pytest.mark.parametrize("wanted", [["order"], ["orders-1", "order"], ["orders-7"]])
-def test_a_name_that_is_not_there_is_told_with_one_that_is(log_dir: Path, wanted: list[str]) -> None:
-    with pytest.raises(UsageError, match="did you mean orders"):
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (["order"], "did you mean orders"),
+        (["orders-1", "order"], "did you mean orders"),
+        (["orders-7"], "orders has the partitions 0 to 1"),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_with_one_that_is(
+    log_dir: Path, wanted: list[str], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
         names(log_dir, *wanted)
 
 

@@ -107,5 +107,5 @@ def test_a_partition_that_cannot_be_read_is_named_and_the_others_are_answered(tm
 def test_a_name_that_is_not_there_is_told(tmp_path: Path) -> None:
     stratalog.open_log(tmp_path / "orders-0", create=True).close()
 
-    with pytest.raises(UsageError, match=r"--topic names order, .* did you mean orders"):
+    with pytest.raises(UsageError, match=r"the command names order, .* did you mean orders"):
         OffsetsQuestion(directories=[str(tmp_path)], names=["order"]).run()
