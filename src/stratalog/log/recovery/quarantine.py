@@ -242,7 +242,7 @@ class Quarantine:
                 digest.update(view.data)
                 self._disk.append(target, view)
                 done += len(view)
-        if kept.sha256 is not None and digest.hexdigest() != kept.sha256:
+        if kept.size and kept.sha256 is not None and digest.hexdigest() != kept.sha256:
             raise QuarantineError(
                 self.directory, f"the bytes kept from {kept.file} have changed: their SHA-256 is different."
             )
@@ -284,8 +284,8 @@ class Quarantine:
                 size=size,
                 reason=reason,
                 parts=(KeptPart(file=name, at=0, size=size),) if size else (),
-                # The hash says which bytes are gone: zeros have no file that is missing from then on.
-                sha256=digest if size or kept.sha256 is None else kept.sha256,
+                # Zeros have no file that is missing from then on: the hash says which of them are gone.
+                sha256=digest if size or kept.files else kept.sha256,
                 inode=0,
                 time_ms=self._clock(),
             )
