@@ -28,7 +28,9 @@ from tests.operations.audit.test_segment_task import audited
 
 NOW = 1_700_000_000_000
 DAMAGED_COUNT = profile.examples(100, quick=2, ci=6)
-# Fields of a header with values that are close to what is allowed.
+# Offsets and timestamps of 64 bits: the sum of the first two with a delta wraps.
+EDGES = (2**63 - 1, 2**63 - 2, -(2**63), -1)
+# Fields of a header with values that are close to what is allowed, or at the edges of 64 bits.
 FIELDS: list[tuple[int, str, Callable[[int, random.Random], int]]] = [
     (0, ">q", lambda value, rng: value + rng.choice((-3, -1, 1, 2, 1 << 31))),
     (12, ">i", lambda value, rng: value + rng.choice((-1, 1, 5))),
@@ -38,6 +40,7 @@ FIELDS: list[tuple[int, str, Callable[[int, random.Random], int]]] = [
     (35, ">q", lambda value, rng: value + rng.choice((-90_000_000, -1, 1, 1 << 50))),
     (43, ">q", lambda _value, rng: rng.choice((-1, 7))),
     (57, ">i", lambda value, rng: value + rng.choice((-2, -1, 1, 2))),
+    *((at, ">q", lambda _value, rng: rng.choice(EDGES)) for at in (0, 27, 35)),
 ]
 
 
@@ -170,6 +173,27 @@ def test_a_healthy_segment_never_needs_the_slow_form(tmp_path: Path, monkeypatch
         assert found.gaps_count == 6
         assert [epoch for epoch, _ in found.scan.epoch_starts] == [0, 1, 2]
         assert [producer.producer_id for producer in found.scan.producers] == [5]
+
+
+@pytest.mark.parametrize("at", [0, 27, 35])
+@pytest.mark.parametrize("value", EDGES)
+def test_both_forms_agree_on_the_edges_of_64_bits(
+    at: int, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch in the middle has this offset or time, and its last offset is above its first."""
+    folder = tmp_path / "edges-0"
+    folder.mkdir()
+    made = []
+    for number in range(9):
+        records = [Record(3 * number + i, NOW + number, None, b"v") for i in range(3)]
+        made.append(bytearray(build_batch(records, BatchOptions())))
+    struct.pack_into(">q", made[4], at, value)
+    struct.pack_into(">I", made[4], CRC_AT, crc32c(bytes(made[4][ATTRIBUTES_AT:])))
+    (folder / f"{0:020d}.log").write_bytes(b"".join(made))
+
+    found, is_usual = both(folder, 0, None, monkeypatch, now_ms=NOW + 100)
+
+    assert at != 0 or (found.spots and not is_usual)
 
 
 def test_entries_that_do_not_ascend_are_left_to_the_slow_form() -> None:

@@ -35,10 +35,11 @@ def check(
     rows: int = 100,
     entries: kernel.Entries = (NOTHING, NOTHING, NOTHING, NOTHING),
     limits: kernel.Limits = (10, 1000, NOW + 1000, 500),
+    last_offset: int = 9,
 ) -> tuple[tuple[int, int, int], np.void]:
     facts = np.zeros(1, kernel.FACTS)
     facts["first_offset"] = facts["first_timestamp"] = facts["max_timestamp"] = facts["epoch"] = -1
-    facts["last_offset"] = 9
+    facts["last_offset"] = last_offset
     gaps, sums = np.zeros((5, 2), np.int64), np.zeros(rows, np.uint32)
     found = kernel.check(byte_array(data), 0, len(data), 0, limits, entries, facts, gaps, sums)
     return found, facts[0]
@@ -110,6 +111,20 @@ def test_a_changed_field_is_unusual(at: int, value: int) -> None:
     data[start + CRC_AT : start + CRC_AT + 4] = found.to_bytes(4, "big")
 
     assert check(data)[0][2] == kernel.UNUSUAL
+
+
+@pytest.mark.parametrize("base_offset", [2**63 - 1, 2**63 - 2, 2**63 - 3, -(2**63), -3, -1])
+def test_offsets_beyond_64_bits_are_unusual(base_offset: int) -> None:
+    """The sum of the base offset and the delta of the last one wraps, or is below zero."""
+    records = [Record(number, NOW, None, b"v") for number in range(4)]
+    data = bytearray(build_batch(records, BatchOptions()))
+    data[:8] = base_offset.to_bytes(8, "big", signed=True)
+    nearly_all = (0, 2**63 - 1, NOW + 1000, 500)
+
+    found, facts = check(data, limits=nearly_all, last_offset=-1)
+
+    assert found == (0, 0, kernel.UNUSUAL)
+    assert facts["last_offset"] == -1
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from stratalog.records.kernels.memory import (
     load_u32,
     load_u64_le,
     prefetch,
+    wrapped_difference,
+    wrapped_sum,
 )
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled")
@@ -45,6 +47,13 @@ def _load_all(data: Bytes, position: int) -> tuple[Any, ...]:
 @kernel
 def _load_bare(data: Bytes, position: int) -> tuple[Any, ...]:
     return load_i64(bare(data), position), load_u8(bare(data), position)
+
+
+@kernel
+def _wrap(left: int, right: int) -> tuple[Any, ...]:
+    """With comparisons that LLVM would get wrong if the sums were plain ones."""
+    total, difference = wrapped_sum(left, right), wrapped_difference(left, right)
+    return total, difference, total >= left, difference <= left, difference >= 0
 
 
 @kernel
@@ -74,6 +83,17 @@ def test_loads_without_the_owner_of_the_bytes(data: bytes) -> None:
 
     for position in range(len(data) - 7):
         assert plain(array, position) == compiled(array, position)
+
+
+@pytest.mark.parametrize("left", [2**63 - 1, 2**63 - 2, 5, 0, -1, -(2**63) + 1, -(2**63)])
+@pytest.mark.parametrize("right", [2**63 - 1, 3, 2, 1, 0, -1, -3, -(2**63)])
+def test_sums_wrap(left: int, right: int) -> None:
+    plain, compiled = both(_wrap)
+    total, difference = ((number + 2**63) % 2**64 - 2**63 for number in (left + right, left - right))
+
+    expected = total, difference, total >= left, difference <= left, difference >= 0
+    assert compiled(left, right) == expected
+    assert plain(left, right) == expected
 
 
 @pytest.mark.parametrize("size", [*range(70), 127, 128, 129, 500])

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.crc32c import crc32c_of_bare, crc32c_of_three
 from stratalog.records.kernels.jit import inlined, kernel, rows_of
-from stratalog.records.kernels.memory import Bytes, bare, load_i16, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.memory import (
+    Bytes,
+    bare,
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u32,
+    wrapped_sum,
+)
 from stratalog.records.kernels.recover import SMALL
 from stratalog.records.kernels.walk import (
     CODEC_MASK,
@@ -112,7 +121,7 @@ def check(
         first, second = second, third
         sums_count -= 1
         base_offset = load_i64(data, position)
-        last_offset = base_offset + load_i32(data, position + 23)
+        last_offset = wrapped_sum(base_offset, load_i32(data, position + 23))
         timestamp = load_i64(data, position + 35)
         if not (
             _are_offsets_usual(base_offset, last_offset, limits, at)
@@ -154,7 +163,10 @@ def _next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[An
 
 @inlined
 def _are_offsets_usual(base_offset: int, last_offset: int, limits: Limits, at: Any) -> bool:
-    """After those of all batches before, in this segment, and within the reach of its index."""
+    """After those of all batches before, in this segment, and within the reach of its index.
+
+    `at.last_offset` is never below -1, so the difference at the end does not overflow.
+    """
     return (
         base_offset > at.last_offset
         and last_offset >= base_offset

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.records.kernels.jit import kernel, rows_of
-from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8
+from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8, wrapped_sum
 from stratalog.records.kernels.walk import BatchTable
 
 RECORD = rows_of(
@@ -194,12 +194,12 @@ def decode(
             if position != record_end:
                 return count, TRAILING, here
             record += 1
-            offset = base_offset + offset_delta
+            offset = wrapped_sum(base_offset, offset_delta)
             if offset < start_offset or offset > last_offset:
                 continue
             row = rows[count]
             row.offset = offset
-            row.timestamp = max_timestamp if append_time else base_timestamp + timestamp_delta
+            row.timestamp = max_timestamp if append_time else wrapped_sum(base_timestamp, timestamp_delta)
             row.key_position = key_position
             row.value_position = value_position
             row.headers_position = headers_position
@@ -267,7 +267,7 @@ def decode_legacy(
                 return count, NESTED, here
             if count and total + size > max_bytes:
                 return count, MORE, here
-            offset = batch.base_offset + load_i64(data, position)
+            offset = wrapped_sum(batch.base_offset, load_i64(data, position))
             magic = load_u8(data, position + 16)
             timestamp = load_i64(data, position + 18) if magic == 1 else np.int64(-1)
             position += size

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.jit import kernel, rows_of
-from stratalog.records.kernels.memory import Bytes, load_i32, load_u8
+from stratalog.records.kernels.memory import Bytes, load_i32, load_u8, wrapped_difference
 from stratalog.records.kernels.walk import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
@@ -71,7 +71,7 @@ def index_batches(
     time_count = 0
     for index in range(len(headers)):
         batch: Any = headers[index]
-        relative = batch.last_offset - base_offset
+        relative = wrapped_difference(batch.last_offset, base_offset)
         if relative < 0 or relative > INT32_MAX:
             return index, offset_count, time_count, OFFSET_OVERFLOW
         if batch.max_timestamp > at.max_timestamp:

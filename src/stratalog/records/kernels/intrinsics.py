@@ -69,6 +69,23 @@ def _mover(size: int) -> Any:
     return intrinsic(typing)
 
 
+def _wrapping(operation: str) -> Any:
+    """An intrinsic that adds or subtracts without the flag `nsw`, which Numba gives to every `+` and `-`."""
+
+    def typing(typing_context: Any, left: Any, right: Any) -> Any:
+        del typing_context, left, right
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            del context, signature
+            return getattr(builder, operation)(*arguments)
+
+        return types.int64(types.int64, types.int64), codegen
+
+    return intrinsic(typing)
+
+
+wrapped_sum = _wrapping("add")
+wrapped_difference = _wrapping("sub")
 load_u8 = _loader(8, types.uint8, swap=False)
 load_i16 = _loader(16, types.int16, swap=True)
 load_i32 = _loader(32, types.int32, swap=True)

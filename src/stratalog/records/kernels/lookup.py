@@ -11,7 +11,7 @@ from typing import Any
 
 from stratalog.records.kernels.decode import LOG_APPEND_TIME, varint, varlong
 from stratalog.records.kernels.jit import kernel
-from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8
+from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, wrapped_sum
 from stratalog.records.kernels.walk import CODEC_MASK, LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2
 
 HEADER_SIZE = LOG_OVERHEAD + SMALLEST_V2
@@ -45,7 +45,7 @@ def find_record(
         if attributes & CODEC_MASK != 0:
             break
         # A batch below start_offset may have the timestamp, but none of its records may be returned.
-        if base_offset + load_i32(data, position + 23) < start_offset:
+        if wrapped_sum(base_offset, load_i32(data, position + 23)) < start_offset:
             position = end
             continue
         count = load_i32(data, position + 57)
@@ -61,10 +61,10 @@ def find_record(
             offset_delta, at = varint(data, at, record_end)
             if at < 0:
                 return False, position, 0, 0, 0
-            found = load_i64(data, position + 27) + timestamp_delta
+            found = wrapped_sum(load_i64(data, position + 27), timestamp_delta)
             if attributes & LOG_APPEND_TIME != 0:
                 found = max_timestamp
-            offset = base_offset + offset_delta
+            offset = wrapped_sum(base_offset, offset_delta)
             if found >= timestamp and offset >= start_offset:
                 return True, position, found, offset, load_i32(data, position + 12)
             at = record_end

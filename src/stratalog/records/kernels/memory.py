@@ -3,6 +3,8 @@
 Numba compiles `data[i]` to a load of a single byte, and a loop over bytes stays a loop over bytes. In
 compiled kernels each function here is one or two machine instructions instead (`intrinsics.py`): unaligned,
 byte-swapped, or a vector copy. No function checks bounds: the caller must have done that.
+
+Sums of numbers from a file are here too (`wrapped_sum`), because in compiled kernels a plain `+` is not safe.
 """
 
 from __future__ import annotations
@@ -61,8 +63,25 @@ def load_u32(data: Bytes, position: int) -> int:
 
 @compiled_by(intrinsic("load_i64"))
 def load_i64(data: Bytes, position: int) -> Any:  # Any: np.int64, which mypy does not accept as an int
-    # Not an int: sums with damaged offsets and timestamps must wrap as in compiled code and in Java.
+    # Not an int: what is computed from damaged offsets and timestamps must wrap, as in Java. In compiled code
+    # only the functions below wrap: before a comparison, a plain `+` or `-` of such numbers is wrong.
     return np.int64(int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True))
+
+
+@compiled_by(intrinsic("wrapped_sum"))
+def wrapped_sum(left: Any, right: Any) -> Any:  # Any: np.int64 or int
+    """The sum in 64 bits, which wraps as in Java: for offsets and timestamps that may be damaged.
+
+    Numba tells LLVM that `left + right` never overflows. LLVM then makes `left + right >= left` into
+    `right >= 0`, which is wrong exactly for the damaged numbers that the comparison should find.
+    """
+    return np.int64(left) + np.int64(right)
+
+
+@compiled_by(intrinsic("wrapped_difference"))
+def wrapped_difference(left: Any, right: Any) -> Any:  # Any: np.int64 or int
+    """As `wrapped_sum`, for `left - right`."""
+    return np.int64(left) - np.int64(right)
 
 
 @compiled_by(intrinsic("load_u64_le"))

@@ -19,7 +19,16 @@ from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.crc32c import crc32c_of_bare, crc32c_of_three
 from stratalog.records.kernels.index import EntryRows, ProgressTable, index_batches
 from stratalog.records.kernels.jit import inlined, kernel
-from stratalog.records.kernels.memory import Bytes, bare, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.memory import (
+    Bytes,
+    bare,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u32,
+    wrapped_difference,
+    wrapped_sum,
+)
 from stratalog.records.kernels.scan import ScanTable, gather
 from stratalog.records.kernels.walk import LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, walk
 
@@ -161,9 +170,9 @@ def _take_plain(
                 break
             if checked_end > second_end and since_entry + second_end - position <= interval:
                 # None of the three batches gets an entry.
-                first = load_i64(data, position) + load_i32(data, position + 23) - base_offset
-                second = load_i64(data, after) + load_i32(data, after + 23) - base_offset
-                third = load_i64(data, second_end) + load_i32(data, second_end + 23) - base_offset
+                first = _last_offset(data, position, base_offset)
+                second = _last_offset(data, after, base_offset)
+                third = _last_offset(data, second_end, base_offset)
                 if min(first, second, third) >= 0 and max(first, second, third) <= INT32_MAX:
                     timestamp = load_i64(data, position + 35)
                     if timestamp > max_timestamp:
@@ -179,7 +188,7 @@ def _take_plain(
                     batches_count += 3
                     position = checked_end
                     continue
-        found = load_i64(data, position) + load_i32(data, position + 23) - base_offset
+        found = _last_offset(data, position, base_offset)
         if found < 0 or found > INT32_MAX:
             break
         timestamp = load_i64(data, position + 35)
@@ -203,6 +212,13 @@ def _take_plain(
         facts[NEXT_OFFSET] = base_offset + relative + 1
         facts[VALID_END] = shift + position
     return position
+
+
+@inlined
+def _last_offset(data: Bytes, position: int, base_offset: int) -> Any:
+    """The last offset of the batch at `position`, relative to the segment's base offset."""
+    last_offset = wrapped_sum(load_i64(data, position), load_i32(data, position + 23))
+    return wrapped_difference(last_offset, base_offset)
 
 
 @inlined

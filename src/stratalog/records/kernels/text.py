@@ -19,7 +19,7 @@ from stratalog.records.kernels.crc32c import crc32_zlib
 from stratalog.records.kernels.decode import RecordTable, varint
 from stratalog.records.kernels.gather import headers_work
 from stratalog.records.kernels.jit import inlined, kernel
-from stratalog.records.kernels.memory import Bytes, copy_bytes, load_u32
+from stratalog.records.kernels.memory import Bytes, copy_bytes, load_u32, wrapped_difference
 from stratalog.records.kernels.walk import BatchTable
 
 # What a record's line contains.
@@ -182,7 +182,9 @@ def write_batch(batch: Any, base_position: int, out: Bytes, at: int) -> Any:
         words[1], numbers[1] = LAST_OFFSET, batch.last_offset
         words[2], numbers[2] = COUNT, batch.records_count
         words[3], numbers[3] = BASE_SEQUENCE, batch.base_sequence
-        last_sequence = sequence_after(batch.base_sequence, batch.last_offset - batch.base_offset)
+        last_sequence = sequence_after(
+            batch.base_sequence, wrapped_difference(batch.last_offset, batch.base_offset)
+        )
         words[4], numbers[4] = LAST_SEQUENCE, last_sequence
         words[5], numbers[5] = PRODUCER_ID, batch.producer_id
         words[6], numbers[6] = PRODUCER_EPOCH, batch.producer_epoch
@@ -225,7 +227,7 @@ def _write_metadata(data: Bytes, row: Any, batch: Any, out: Bytes, at: int) -> i
     if batch.magic == 2:
         sequence = -1
         if batch.base_sequence >= 0:
-            sequence = sequence_after(batch.base_sequence, row.offset - batch.base_offset)
+            sequence = sequence_after(batch.base_sequence, wrapped_difference(row.offset, batch.base_offset))
         at = write_number(out, _put(out, at, SEQUENCE), np.int64(sequence))
         at = _put(out, at, HEADER_KEYS)
         if row.headers_count > 0:

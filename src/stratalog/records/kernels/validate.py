@@ -14,7 +14,15 @@ from stratalog.limits import INT32_MIN, INT64_MAX, INT64_MIN
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.decode import DONE, MORE, RECORD, RecordTable, decode, legacy_entry
 from stratalog.records.kernels.jit import inlined, kernel
-from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.memory import (
+    Bytes,
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u32,
+    wrapped_difference,
+)
 from stratalog.records.kernels.walk import BATCH, LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, walk
 
 # Problems of a set.
@@ -177,8 +185,8 @@ def record_problem(key_size: int, timestamp: Any, append_time: bool, rules: Reco
     if rules.needs_key and key_size < 0:
         return NO_KEY
     if rules.create_time and timestamp != -1:
-        behind: Any = rules.now - timestamp  # wraps on overflow, as in Java
-        if behind > rules.before_max or -behind > rules.after_max:
+        behind = wrapped_difference(rules.now, timestamp)
+        if behind > rules.before_max or wrapped_difference(0, behind) > rules.after_max:
             return OUT_OF_RANGE
     elif append_time:
         return CLAIMS_APPEND_TIME
@@ -232,7 +240,7 @@ def check_records(
 def batch_problem(batches: BatchTable) -> int:
     """What is wrong with the first batch of a table, or FINE. Kafka: LogValidator.validateBatch"""
     batch: Any = batches[0]
-    offsets_count = batch.last_offset - batch.base_offset + 1
+    offsets_count = wrapped_difference(batch.last_offset, batch.base_offset) + 1
     if offsets_count <= 0 or batch.records_count != offsets_count:
         return WRONG_COUNT
     if batch.attributes & CONTROL != 0:

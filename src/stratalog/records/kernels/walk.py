@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from stratalog.limits import INT32_MAX
 from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.jit import kernel, rows_of
-from stratalog.records.kernels.memory import Bytes, load_i16, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.memory import (
+    Bytes,
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u32,
+    wrapped_sum,
+)
 
 # A row for each batch; the names are Kafka's. `position` is where the batch starts in the buffer, `size`
 # counts its twelve leading bytes too. Fields that a format does not have are -1 (leader epoch, producer,
@@ -204,7 +212,7 @@ def _read_v2(data: Bytes, position: int, row: Any) -> None:
     row.partition_leader_epoch = load_i32(data, position + 12)
     row.crc = load_u32(data, position + 17)
     row.attributes = load_i16(data, position + 21)
-    row.last_offset = base_offset + load_i32(data, position + 23)
+    row.last_offset = wrapped_sum(base_offset, load_i32(data, position + 23))
     row.base_timestamp = load_i64(data, position + 27)
     row.max_timestamp = load_i64(data, position + 35)
     row.producer_id = load_i64(data, position + 43)
