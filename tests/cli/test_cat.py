@@ -53,6 +53,33 @@ def test_the_directory_of_a_partition_is_enough(
     assert cat(capsysbinary, str(orders / "orders-0"), "-c", "1", "-e") == b"line 0\n"
 
 
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_log_that_was_truncated_inside_a_batch_is_printed(
+    tmp_path: Path, is_closed: bool, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    copy = fixture_copy("clean", tmp_path / "logs")
+    with stratalog.open_log(copy / "headers-0") as log:
+        end = log.end_offset
+        log.truncate_to(end - 1)
+    if not is_closed:
+        (copy / ".kafka_cleanshutdown").unlink()
+
+    found = cat(capsysbinary, str(copy), "headers", "-f", "%o\\n")
+
+    assert found
+    assert int(found.split()[-1]) < end - 2
+
+
+def test_the_damaged_last_batch_of_a_log_that_was_not_closed_fails(tmp_path: Path) -> None:
+    copy = fixture_copy("clean", tmp_path / "logs")
+    (copy / ".kafka_cleanshutdown").unlink()
+    log = max(copy.glob("headers-0/*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+    assert main.run(["cat", str(copy), "headers"]) == 3
+
+
 def test_formats_and_delimiters(orders: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert cat(capsysbinary, str(orders), "-o", "99", "-f", "%t %o\\t%s.") == b"orders 99\tline 99."
     assert cat(capsysbinary, str(orders), "-o", "99", "-Z", "-K", ":", "-D", "|") == b"NULL:line 99|"

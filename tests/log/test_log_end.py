@@ -129,24 +129,57 @@ def test_a_batch_that_is_cut_off_below_a_checkpoint_is_missing(log: Log, is_in_u
 
 @pytest.mark.parametrize("was_closed", [True, False])
 @pytest.mark.parametrize("tail", [b"", bytes(4096)], ids=["nothing", "zeros"])
-def test_a_log_that_is_shorter_than_a_checkpoint_has_lost_its_end(
-    log: Log, was_closed: bool, tail: bytes
+@pytest.mark.parametrize("is_in_use", [True, False])
+def test_a_log_that_only_ends_below_a_checkpoint_need_not_have_lost_records(
+    log: Log, was_closed: bool, tail: bytes, is_in_use: bool
 ) -> None:
+    """A truncation inside the last batch leaves the same bytes and the same checkpoints."""
     last = log.batches[-1]
     log.path.write_bytes(log.data[: -last["size"]] + tail)
-
-    end = log.view(Left(was_closed, high_watermark=log.end_offset)).valid_end()
-
-    assert (end.offset, end.missing_end) == (last["baseOffset"], log.end_offset)
-    assert not end.hides_something
-
-
-def test_beside_a_broker_an_old_checkpoint_does_not_prove_that_records_are_lost(log: Log) -> None:
-    left = Left(high_watermark=log.end_offset + 1000, is_in_use=True)
+    left = Left(was_closed, log.end_offset - 1, log.end_offset - 1, is_in_use)
 
     end = log.view(left).valid_end()
 
-    assert (end.offset, end.missing_end) == (log.end_offset, None)
+    assert (end.offset, end.missing_end) == (last["baseOffset"], None)
+    assert not end.hides_something
+
+
+@pytest.mark.parametrize("tail", ["cut off", "wrong checksum"])
+def test_a_crash_tail_after_a_truncation_inside_a_batch_is_not_damage(log: Log, tail: str) -> None:
+    """The last batch begins where the log was truncated to, in the middle of the one before it."""
+    before, last = log.batches[-2:]
+    start = len(log.data) - last["size"]
+    batch = log.data[start:-1] + (b"" if tail == "cut off" else bytes([log.data[-1] ^ 1]))
+    log.path.write_bytes(log.data[: start - before["size"]] + batch)
+    truncated_to = before["lastOffset"]
+    at_last = struct.pack(">q", truncated_to)
+    data = log.path.read_bytes()
+    log.path.write_bytes(data[: -len(batch)] + at_last + batch[8:])
+
+    end = log.view(Left(recovery_point=truncated_to, high_watermark=truncated_to)).valid_end()
+
+    assert before["baseOffset"] < truncated_to
+    assert (end.offset, end.missing_end) == (before["baseOffset"], None)
+
+
+def test_beside_a_broker_a_batch_that_is_cut_off_below_the_high_watermark_is_being_written(log: Log) -> None:
+    """The high watermark of a truncated log or of a re-created topic is too high for some seconds."""
+    last = log.batches[-1]
+    log.path.write_bytes(log.data[:-1])
+    left = Left(recovery_point=last["baseOffset"], high_watermark=log.end_offset + 1000)
+
+    stopped, running = log.view(left).valid_end(), log.view(left._replace(is_in_use=True)).valid_end()
+
+    assert (stopped.offset, stopped.missing_end) == (last["baseOffset"], log.end_offset + 1000)
+    assert (running.offset, running.missing_end) == (last["baseOffset"], None)
+
+
+def test_beside_a_broker_a_wrong_checksum_below_the_high_watermark_is_damage(log: Log) -> None:
+    log.path.write_bytes(log.data[:-1] + bytes([log.data[-1] ^ 1]))
+
+    end = log.view(Left(high_watermark=log.end_offset, is_in_use=True)).valid_end()
+
+    assert (end.offset, end.position) == (log.end_offset, len(log.data))
 
 
 def test_a_crash_tail_above_the_checkpoints_is_not_damage(log: Log) -> None:

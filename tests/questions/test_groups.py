@@ -90,7 +90,7 @@ def test_a_group_that_is_not_there_is_told() -> None:
         GroupsQuestion(directories=[str(logs("clean"))], names=["clasic"]).run()
 
 
-def test_a_lag_to_an_end_that_is_lost_is_a_finding(tmp_path: Path) -> None:
+def test_a_lag_to_an_end_that_is_damaged_is_a_finding(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(logs("killed"), tmp_path / "logs"))
     (_, topic, partition), _ = min(committed("killed").items())
     log, end = max(copy.glob(f"{topic}-{partition}/*.log")), ends("killed")[f"{topic}-{partition}"]
@@ -104,6 +104,27 @@ def test_a_lag_to_an_end_that_is_lost_is_a_finding(tmp_path: Path) -> None:
     assert f"the log reached offset {end}" in problem
     assert report.status is Status.FINDINGS
     assert {each.lag for each in report.lags if (each.topic, each.partition) == (topic, partition)} == {None}
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_log_that_was_truncated_inside_a_batch_has_a_lag(tmp_path: Path, is_closed: bool) -> None:
+    copy = Path(shutil.copytree(logs("clean"), tmp_path / "logs"))
+    (_, topic, partition), committed_offset = min(committed("clean").items())
+    end = ends("clean")[f"{topic}-{partition}"]
+    with stratalog.open_log(copy / f"{topic}-{partition}") as log:
+        log.truncate_to(end - 1)
+    with stratalog.open_log(copy / f"{topic}-{partition}", read_only=True) as log:
+        readable_end = log.end_offset
+    if not is_closed:
+        (copy / ".kafka_cleanshutdown").unlink()
+
+    report = GroupsQuestion(directories=[str(copy)]).run()
+
+    assert readable_end < end - 1
+    assert (report.problems, report.status) == ((), Status.FINE)
+    assert (topic, partition, readable_end, readable_end - committed_offset) in {
+        (each.topic, each.partition, each.end_offset, each.lag) for each in report.lags
+    }
 
 
 def test_a_directory_without_groups_has_none(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ function        who uses it                             the log ends after
 `valid_end`     a reader of a log that was not          the last batch with a correct checksum; what follows
                 closed cleanly                          is from a crash
 `valid_end`     a reader of a log that was closed       the last batch; if there is damage before it, the last
-                cleanly, or that ends below a           one with a correct checksum. `missing_end` says what
-                checkpoint                              is missing by the checkpoints
+                cleanly, or that has damaged bytes      one with a correct checksum. `missing_end` says what
+                below a checkpoint                      the damage hides, by the checkpoints
 `clean_end`     a writer                                the last whole batch; the file must end there too
 `last_epoch`    `stratalog format`                      the last batch; only its leader epoch is read
 `last_batch`    a listing                               the last whole batch; its whole header is read
@@ -57,7 +57,8 @@ class Left(NamedTuple):
 
     `was_closed`: a clean-shutdown file covers it. Everything below `recovery_point` is on the device, even if
     the log was not closed; everything below `high_watermark` was written, and consumers may have read it.
-    Both are from checkpoints. `is_in_use`: the log may have been truncated, or its topic deleted and created
+    Both are from checkpoints. After a truncation inside a batch, both are in the middle of that batch, and
+    the log ends before it. `is_in_use`: the log may have been truncated, or its topic deleted and created
     again, since the checkpoints were written.
     """
 
@@ -91,8 +92,8 @@ class LogEnd:
     `path`.
 
     `hidden_size` bytes follow there that are not read, for the reason `why`; `reason` says it in words with
-    the numbers. A log without any segment has no path. If the checkpoints say that the log went on,
-    `missing_end` is where it ended at least: the records from `offset` up to there are damaged or lost.
+    the numbers. A log without any segment has no path. If these bytes are damaged records by the checkpoints,
+    `missing_end` is the offset up to which the log had been written at least.
     """
 
     offset: int
@@ -163,17 +164,20 @@ def valid_end(disk: DiskReader, active: SegmentReader | None, end: OffsetMetadat
 
     A log that was closed cleanly has no such tail: a wrong checksum in it is damage, which the reader will
     report, and the batches after it belong to the log. The segment's size is set so that they can be read.
-    The same is true of a log that ends below its checkpoints: the batches up to there were complete.
+    The same is true of bytes below the checkpoints: the batches up to there were complete. A log that only
+    ends below its checkpoints, without such bytes, need not have lost anything (see `Left`).
     """
     if active is None:
-        return _with_loss(end_of(disk, active, end, left), left)
+        return end_of(disk, active, end, left)
     if left.was_closed:
-        return _with_loss(_past_damage(active, end_of(disk, active, end, left)), left)
+        return _with_missing(_past_damage(active, end_of(disk, active, end, left)), left)
     start = last_indexed(active)
     found = _last_valid(active, start) or (_last_valid(active, 0) if start else None)
     next_offset, position = found or (active.base_offset, 0)
     if next_offset < left.known_end:
-        return _with_loss(_past_damage(active, end_of(disk, active, end, left)), left)
+        whole = end_of(disk, active, end, left)
+        if _is_damaged(disk, active, OffsetMetadata(next_offset, active.base_offset, position), whole, left):
+            return _with_missing(_past_damage(active, whole), left)
     if position == active.size:
         return LogEnd(offset=end.offset, position=position, path=active.log_path)
     logger.warning(
@@ -356,12 +360,31 @@ def _past_damage(active: SegmentReader, end: LogEnd) -> LogEnd:
     )
 
 
-def _with_loss(end: LogEnd, left: Left) -> LogEnd:
-    """The end, with what is missing after it by the checkpoints.
+def _is_damaged(
+    disk: DiskReader, active: SegmentReader, valid: OffsetMetadata, whole: LogEnd, left: Left
+) -> bool:
+    """Whether the bytes after the last batch with a correct checksum were a complete batch once.
 
-    If the log is in use, a checkpoint may be a few seconds old. So it does not prove that records are lost,
-    only that bytes which are there are damaged.
+    The checkpoints show that. `valid` is the end of that batch, `whole` the end of the last whole batch.
+    Beside a running broker, a batch that is cut off may be one that is being written, and the high watermark
+    may be too high (see `Left`). So only the recovery point counts for it.
     """
-    if end.offset >= left.known_end or (left.is_in_use and not end.hides_something):
-        return end
-    return replace(end, missing_end=left.known_end)
+    is_whole = valid.position < whole.position
+    if not is_whole and not whole.hides_something:
+        return False
+    may_be_written = left.is_in_use and not is_whole and whole.why is EndReason.TORN
+    known_end = left.recovery_point if may_be_written else left.known_end
+    if valid.offset >= known_end:
+        return False
+    header = aligned_buffer(_LENGTH_AT)
+    filled = disk.read_into(active.log_path, header, valid.position)
+    base_offset = int.from_bytes(header[:filled].tobytes(), "big", signed=True)
+    # After a truncation inside a batch, the next batch begins at the checkpoints: a crash may have torn it.
+    is_next = filled == _LENGTH_AT and known_end <= base_offset < active.base_offset + MOST_OFFSETS
+    return not is_next
+
+
+def _with_missing(end: LogEnd, left: Left) -> LogEnd:
+    """The end, with what the bytes after it hide by the checkpoints."""
+    is_missing = end.hides_something and end.offset < left.known_end
+    return replace(end, missing_end=left.known_end) if is_missing else end

@@ -85,7 +85,7 @@ class GroupsReport(Report):
     members: tuple[GroupMember, ...]
     notes: tuple[str, ...] = ()
     missing: str = ""  # says that no partition of the coordinators' topic is here, so no group can be seen
-    problems: tuple[str, ...] = ()  # records that a group may not have read yet, and that are damaged or lost
+    problems: tuple[str, ...] = ()  # damaged records that a group may not have read yet
 
     @property
     def status(self) -> Status:
@@ -167,11 +167,11 @@ class GroupsQuestion:
             lags=tuple(_with_owners([each for each in commits if each.group in wanted], people)),
             members=tuple(sorted(people, key=lambda each: each.group)),
             notes=tuple(_gaps(numbers)),
-            problems=tuple(self._lost(found, [each for each in commits if each.group in wanted])),
+            problems=tuple(self._damaged(found, [each for each in commits if each.group in wanted])),
         )
 
-    def _lost(self, found: Sequence[FoundPartition], commits: Sequence[GroupLag]) -> Iterator[str]:
-        """What is missing at the ends of the logs that the groups read."""
+    def _damaged(self, found: Sequence[FoundPartition], commits: Sequence[GroupLag]) -> Iterator[str]:
+        """The damage at the ends of the logs that the groups read."""
         asked = {(each.topic, each.partition) for each in commits}
         for each in found:
             if each.topic_partition in asked:

@@ -59,8 +59,8 @@ LAG_SCHEMA = pa.schema(
 def partitions(paths: LogPaths) -> Scan:
     """Each partition, internal ones too: first and next offset, last stable offset, bytes, times.
 
-    If damage hides one of these values, it is null, and `problem` describes the damage. `problem` also names
-    records that are lost: those that the checkpoints know and the log does not have.
+    If damage hides one of these values, it is null, and `problem` describes the damage. The same is true
+    of damaged records at the end, if the checkpoints know them.
     """
     with python_words():
         options = ReadOptions.parse(option_texts(paths))
@@ -142,7 +142,7 @@ def _end(view: LogView, *, read_committed: bool, problems: dict[str, None]) -> i
     problem = problem_at(view, ends.valid)
     if problem is not None:
         problems[problem] = None
-    is_hidden = problem is not None and ends.valid.hides_something and ends.end_offset == ends.valid.offset
+    is_hidden = problem is not None and ends.end_offset == ends.valid.offset
     return None if is_hidden else ends.end_offset
 
 

@@ -23,6 +23,8 @@ from stratalog.jobs.reading.plan import plan_read
 from stratalog.log.new_records import NewRecord
 from tests.jobs.reading.conftest import make_log
 from tests.jobs.reading.making import T0, Made, batches_of, plan, read, read_omitting
+from tests.log.model import batch
+from tests.manager.running import MARKER, ORDERS, Node, checkpoint, fixture_copy
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CLEAN = FIXTURES / "kafka-4.3.1" / "clean" / "logs"
@@ -35,7 +37,7 @@ DIRECTORY_FILES = ("recovery-point-offset-checkpoint", "replication-offset-check
 def unclean(tmp_path: Path) -> Path:
     """A log of ten batches of ten records, in a log directory that was not shut down cleanly."""
     made = make_log(tmp_path / "logs" / "orders-0", 100)
-    (made.path / ".kafka_cleanshutdown").unlink()
+    (made.path / MARKER).unlink()
     for name in DIRECTORY_FILES:
         (tmp_path / "logs" / name).write_text("0\n1\norders 0 100\n")
     return made.path.parent
@@ -75,30 +77,70 @@ def test_a_last_batch_that_is_cut_off_below_a_checkpoint_is_damage(unclean: Path
     ]
 
 
-def test_records_that_a_power_cut_took_below_a_checkpoint_are_told_as_lost(unclean: Path) -> None:
+def test_a_log_that_only_ends_below_its_checkpoints_is_read_without_a_complaint(unclean: Path) -> None:
+    """A truncation inside a batch leaves such a log. `audit` reports it: checkpoint-past-end."""
     last = list(batches_of(newest(unclean)))[-1][0]
     os.truncate(newest(unclean), newest(unclean).stat().st_size - len(last))
 
-    with pytest.raises(
-        OffsetOutOfRangeError, match="lost the offsets 90 to 99: the checkpoints say"
-    ) as error:
-        read(unclean)
-    offsets, omitted = read_omitting(unclean, failOnDataLoss="false")
-
-    assert error.value.valid == (0, 90)
-    assert offsets == list(range(90))
-    assert [(each.kind, each.first_offset, each.end_offset) for each in omitted] == [
-        (OmissionKind.LOSS, 90, 100)
-    ]
-    assert len(read(unclean, endingOffsets='{"orders": {"0": 50}}')) == 50
-
-
-def test_beside_a_broker_a_shorter_log_is_not_told_as_lost(unclean: Path) -> None:
-    last = list(batches_of(newest(unclean)))[-1][0]
-    os.truncate(newest(unclean), newest(unclean).stat().st_size - len(last))
-
+    assert read_omitting(unclean) == (list(range(90)), [])
     with DirectoryLock(unclean):
-        assert len(read(unclean)) == 90
+        assert read_omitting(unclean) == (list(range(90)), [])
+    report = stratalog.audit([unclean])
+    assert {finding.kind.value for finding in report.findings} >= {"checkpoint-past-end"}
+
+
+def test_a_log_that_is_empty_below_its_checkpoints_is_read_as_empty(unclean: Path) -> None:
+    os.truncate(newest(unclean), 0)
+
+    assert read_omitting(unclean) == ([], [])
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_lone_log_that_was_truncated_inside_a_batch_is_read(tmp_path: Path, is_closed: bool) -> None:
+    path = make_log(tmp_path / "orders-0", 100).path
+    with stratalog.open_log(path) as log:
+        log.truncate_to(95)
+    if not is_closed:
+        (path / MARKER).unlink()
+
+    assert read_omitting(tmp_path) == (list(range(90)), [])
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_broker_s_log_that_was_truncated_inside_a_batch_is_read(tmp_path: Path, is_closed: bool) -> None:
+    copy = fixture_copy("clean", tmp_path / "logs")
+    *_, (_, base_offset, last_offset) = batches_of(max(copy.glob("headers-0/*.log")))
+    before, _ = read_omitting(copy, subscribe="headers")
+    with stratalog.open_log(copy / "headers-0") as log:
+        log.truncate_to(last_offset)
+    if not is_closed:
+        (copy / MARKER).unlink()
+
+    offsets, omitted = read_omitting(copy, subscribe="headers")
+
+    assert base_offset < last_offset
+    for name in DIRECTORY_FILES:
+        assert checkpoint(copy, name)["headers-0"] == last_offset
+    assert (offsets, omitted) == ([each for each in before if each < base_offset], [])
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_managed_log_that_was_truncated_inside_a_batch_is_read(tmp_path: Path, is_closed: bool) -> None:
+    closed, killed = tmp_path / "closed", tmp_path / "killed"
+    with Node(closed).running() as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True)
+        for _ in range(10):
+            log.append_as_leader(batch(*[b"value"] * 10), leader_epoch=0)
+        log.flush()
+        manager.truncate_to({ORDERS: 95})
+        manager.checkpoint_high_watermarks()
+        shutil.copytree(closed, killed)
+
+    logs = closed if is_closed else killed
+
+    assert (logs / MARKER).exists() == is_closed
+    assert checkpoint(logs, "recovery-point-offset-checkpoint") == {"orders-0": 95}
+    assert read_omitting(logs) == (list(range(90)), [])
 
 
 def test_a_log_that_starts_inside_a_batch_is_read_from_there() -> None:

@@ -56,7 +56,7 @@ def ends_of(
     if view.left.was_closed and on_corruption is OnCorruption.FAIL:
         _check_tail(view)
     valid = view.valid_end()
-    if valid.missing_end is not None and valid.hides_something and on_corruption is OnCorruption.FAIL:
+    if valid.missing_end is not None and on_corruption is OnCorruption.FAIL:
         raise _damaged_tail(view, valid, _known(valid.missing_end))
     end = valid.offset
     aborted: tuple[AbortedRange, ...] = ()
@@ -101,8 +101,6 @@ def range_of(
         _within(start, view, ends, options, options.starting.option),
         _within(end, view, ends, options, options.ending.option),
     )
-    if options.fail_on_data_loss and end >= ends.end_offset:
-        _check_not_lost(view, ends.valid)
     for omission in _omitted(view, ends, (start, end), options):
         on_omission(omission)
     if ending is not None and ending.hidden is not None:
@@ -215,7 +213,7 @@ def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOpt
             why=f"{option} asks for them, and the log has the offsets {first} to {last}.",
         )
     valid = ends.valid
-    if end >= last and ((valid.was_closed and valid.hides_something) or valid.missing_end is not None):
+    if end >= last and valid.hides_something and (valid.was_closed or valid.missing_end is not None):
         yield _tail_of(view, valid)
 
 
@@ -232,27 +230,23 @@ def _unsure(view: LogView, hidden: Hidden, start: int, end: int, option: str) ->
 
 
 def _tail_of(view: LogView, valid: LogEnd) -> Omission:
-    """The end of a log that is damaged, or that is lost: then there are no bytes."""
+    """The damaged end of a log."""
     known = "the log was closed cleanly" if valid.missing_end is None else _known(valid.missing_end)
-    if valid.hides_something:
-        why = f"{known}, but the bytes at its end are not a batch: {valid.reason}"
-    else:
-        why = f"{known}, but it ends at {valid.offset}."
     return Omission(
         topic=view.topic_partition.topic,
         partition=view.topic_partition.partition,
-        kind=OmissionKind.DAMAGE if valid.hides_something else OmissionKind.LOSS,
+        kind=OmissionKind.DAMAGE,
         first_offset=valid.offset,
         end_offset=valid.missing_end,
-        size=valid.hidden_size if valid.hides_something else 0,
-        why=why,
-        path=valid.path if valid.hides_something else "",
-        position=valid.position if valid.hides_something else 0,
+        size=valid.hidden_size,
+        why=f"{known}, but the bytes at its end are not a batch: {valid.reason}",
+        path=valid.path,
+        position=valid.position,
     )
 
 
 def problem_at(view: LogView, valid: LogEnd) -> str | None:
-    """Which records the checkpoints know and the log does not have, as a sentence; None if there are none."""
+    """Which records the checkpoints know and damage hides, as a sentence; None if there are none."""
     return None if valid.missing_end is None else str(_tail_of(view, valid))
 
 
@@ -274,20 +268,6 @@ def _damaged_tail(view: LogView, end: LogEnd, known: str) -> CorruptRecordError:
         "offset, set onCorruption=skip.",
         position=end.position,
         path=end.path,
-    )
-
-
-def _check_not_lost(view: LogView, valid: LogEnd) -> None:
-    """OffsetOutOfRangeError if the log is shorter than its checkpoints say, although no bytes are damaged."""
-    if valid.missing_end is None or valid.hides_something:
-        return
-    raise OffsetOutOfRangeError(
-        f"{view.topic_partition} in {view.directory} has lost the offsets {valid.offset} to "
-        f"{valid.missing_end - 1}: {_known(valid.missing_end)}, but it ends at {valid.offset}. A power cut "
-        "does this, or an incomplete copy. Look with `stratalog audit`; to read the records that are left, "
-        "set failOnDataLoss=false.",
-        offset=valid.offset,
-        valid=(view.log_start_offset, valid.offset),
     )
 
 

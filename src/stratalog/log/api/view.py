@@ -236,7 +236,7 @@ class LogView:
     def valid_end(self) -> LogEnd:
         """The end for a reader that does not trust bytes from a crash (`log_end.py`).
 
-        Records count as missing only if a second look finds the same end.
+        Bytes count as damaged records only if a second look finds the same end and the same bytes after it.
         """
         return self._found_again(
             lambda seen: valid_end(self._disk, _active(seen), seen.end, self.left),
@@ -245,12 +245,13 @@ class LogView:
 
     def _found_again(self, look: Callable[[Seen], LogEnd], is_doubtful: Callable[[LogEnd], bool]) -> LogEnd:
         """The end of the log. If it is doubtful, the view looks again until it finds the same end twice."""
-        before: tuple[str, int] | None = None
+        before: tuple[str, int, int] | None = None
         for _ in range(ATTEMPTS):
             found = self._looking(look)
-            if not is_doubtful(found) or (found.path, found.position) == before:
+            place = found.path, found.position, found.hidden_size
+            if not is_doubtful(found) or place == before:
                 return found
-            before = found.path, found.position
+            before = place
             self.look_again()
         return found.without_hidden()  # a writer appends each time
 
