@@ -6,6 +6,7 @@ Each case runs a copy of the package in a process of its own, since Numba decide
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,23 @@ def test_a_second_process_takes_the_machine_code_of_the_first(package: Path, tmp
     assert first == "e3069283\nfrom the cache: 0\n"
     assert second == "e3069283\nfrom the cache: 1\n"
     assert complaints == ""
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_damaged_files_of_the_cache_are_compiled_again(package: Path, tmp_path: Path, suffix: str) -> None:
+    run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
+    (file,) = tmp_path.rglob(f"crc32c.crc32c-*{suffix}")
+    whole = file.read_bytes()
+    some = len(whole) // 2
+    zeros_inside = whole[:some] + bytes(200) + whole[some + 200 :]
+    kinds = [b"", whole[:some], bytes(len(whole)), random.Random(1).randbytes(len(whole))]
+
+    for damaged in [*kinds, *([zeros_inside] if suffix == ".nbc" else [])]:
+        file.write_bytes(damaged)
+        again, complaints = run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
+        assert (again, complaints) == ("e3069283\nfrom the cache: 0\n", "")
+
+    assert run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == "e3069283\nfrom the cache: 1\n"
 
 
 def test_machine_code_is_loaded_without_what_only_the_compiler_needs(package: Path, tmp_path: Path) -> None:

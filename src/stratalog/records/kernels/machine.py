@@ -3,13 +3,15 @@
 This module is imported when the first kernel is to be compiled or loaded, because Numba takes long to import.
 The stamp of every compiled kernel is a hash of all kernel sources, because kernels inline each other. If no
 folder can be written, as in a container without a home directory, kernels are not cached, and one warning
-says so. Why: docs/decisions/0006-stamp-of-kernels.md.
+says so. A damaged file of the cache is compiled again. Why: docs/decisions/0006-stamp-of-kernels.md.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import pickle
+import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 
 import numba
 from numba.core import config, event
+from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
@@ -27,6 +30,8 @@ from stratalog.records.kernels.jit import Forms, Kernel, maker_of
 
 add_null_handler()
 logger = logging.getLogger(__name__)
+
+_CHECKSUM_SIZE = 4
 
 _Copy = Callable[[FunctionType], FunctionType]
 
@@ -90,9 +95,53 @@ def _compiled(function: FunctionType) -> Any:  # Any: a Numba dispatcher
     # Make the cached machine code valid only for exactly these sources.
     store = compiled._cache
     store._source_stamp = _sources_hash()
-    store._cache_file._source_stamp = _sources_hash()
+    files = _CheckedFiles(store._cache_path, store._impl.filename_base, _sources_hash())  # type: ignore[no-untyped-call]
+    store._cache_file = files
     store.load_overload = partial(_load_cached, store)
     return compiled
+
+
+# What unpickling raises for bytes that are not what was pickled.
+_UNPICKLING_FAILED = (
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ImportError,
+    OverflowError,
+)
+
+
+class _CheckedFiles(IndexDataCacheFile):
+    """The cache files of a kernel, with a checksum after the machine code.
+
+    Numba does not sync them, so a power cut may leave zeros, or a part of a file. A damaged file is compiled
+    again and replaced; without the checksum, damaged machine code would be run.
+    """
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()  # type: ignore[no-untyped-call]
+        except _UNPICKLING_FAILED:
+            return {}
+
+    def _load_data(self, name: str) -> Any:
+        data = Path(self._data_path(name)).read_bytes()  # type: ignore[no-untyped-call]
+        pickled, checksum = data[:-_CHECKSUM_SIZE], data[-_CHECKSUM_SIZE:]
+        if _checksum(pickled) != checksum:
+            raise OSError(f"{name} is damaged")  # Numba then compiles
+        return pickle.loads(pickled)
+
+    def _save_data(self, name: str, data: Any) -> None:
+        pickled = self._dump(data)  # type: ignore[no-untyped-call]
+        with self._open_for_write(self._data_path(name)) as file:  # type: ignore[no-untyped-call]
+            file.write(pickled + _checksum(pickled))
+
+
+def _checksum(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(_CHECKSUM_SIZE, "little")
 
 
 def _load_cached(store: Any, signature: Any, target: Any) -> Any:  # Any: Numba's own classes
