@@ -255,9 +255,7 @@ def messages(data: bytes) -> Iterator[Message]:
 
 def _message(offset: int, cursor: Cursor) -> Message:
     crc, magic, attributes = cursor.integer(">I"), cursor.integer(">B"), cursor.integer(">B")
-    if magic > 1:
-        raise NaiveError("neither v0 nor v1")
-    timestamp = cursor.integer(">q") if magic == 1 else -1
+    timestamp = cursor.integer(">q") if magic else -1
     return Message(offset, crc, magic, attributes, timestamp, cursor.wide_field(), cursor.wide_field())
 
 

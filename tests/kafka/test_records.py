@@ -360,6 +360,25 @@ def test_damaged_records_under_a_good_crc_get_kafkas_verdict(
     assert found == expected
 
 
+@pytest.mark.parametrize("wrapper", [0, 1])
+@pytest.mark.parametrize("magic", [2, 3, 127, 128, 255])
+def test_a_message_with_an_unknown_magic_in_a_wrapper_is_read_as_kafka_reads_it(
+    oracle: RecordsOracle, wrapper: int, magic: int
+) -> None:
+    inner = bytearray(naive.encode_message(naive.Record(0, 8, b"k", b"v"), magic=1))
+    inner[16] = magic
+    outer = naive.Record(0, 5, None, compress(Codec.GZIP, bytes(inner), magic=wrapper))
+    data = naive.encode_message(outer, magic=wrapper, attributes=Codec.GZIP)
+
+    found, expected = verdict(data), kafkas_verdict(oracle, data)
+
+    assert found is not None
+    assert expected is not None
+    for record in [*found[0]["records"], *expected[0]["records"]]:
+        record.pop("valid")  # of the inner checksum, which readers leave unread as Kafka's do
+    assert found == expected
+
+
 @many
 @given(legacy_sets(), st.data())
 def test_damaged_messages_in_a_wrapper_get_kafkas_verdict(

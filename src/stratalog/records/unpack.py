@@ -106,8 +106,7 @@ PROBLEMS = {
     5: "a record that is not as long as it says",
     6: "bytes after its last record",
     7: "fewer records than its header counts",
-    8: "an inner message that is neither v0 nor v1",
-    9: "an inner message that is compressed itself",
+    8: "an inner message that is compressed itself",
 }
 
 

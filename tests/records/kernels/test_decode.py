@@ -279,7 +279,7 @@ def test_bytes_in_a_wrapper_that_are_no_message_are_a_problem() -> None:
     ("entry", "problem"),
     [
         pytest.param(golden.V0_MESSAGE[:25], kernel.BAD_SIZE, id="cut"),
-        pytest.param(golden.V0_MESSAGE[:16] + b"\2" + golden.V0_MESSAGE[17:], kernel.BAD_MAGIC, id="magic 2"),
+        pytest.param(golden.V0_MESSAGE[:16] + b"\2" + golden.V0_MESSAGE[17:], kernel.BAD_SIZE, id="v0 as v2"),
         pytest.param(golden.V0_MESSAGE[:-1], kernel.BAD_SIZE, id="longer than its bytes"),
         pytest.param(golden.V0_MESSAGE[:16] + b"\1" + golden.V0_MESSAGE[17:], kernel.BAD_SIZE, id="v0 as v1"),
     ],

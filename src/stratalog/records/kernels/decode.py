@@ -46,8 +46,7 @@ BAD_SIZE = 4  # a size that reaches past the end of its record or batch
 TRAILING = 5  # a record that is longer or shorter than it says
 LEFTOVER = 6  # bytes after the last record
 SHORT = 7  # fewer records than the header counts
-BAD_MAGIC = 8  # an inner message that is neither v0 nor v1
-NESTED = 9  # an inner message that is compressed itself
+NESTED = 8  # an inner message that is compressed itself
 
 LOG_APPEND_TIME = 8
 
@@ -269,7 +268,7 @@ def decode_legacy(
                 return count, MORE, here
             offset = wrapped_sum(batch.base_offset, load_i64(data, position))
             magic = load_u8(data, position + 16)
-            timestamp = load_i64(data, position + 18) if magic == 1 else np.int64(-1)
+            timestamp = load_i64(data, position + 18) if magic != 0 else np.int64(-1)
             position += size
             record += 1
             if offset < start_offset or offset > last_offset:
@@ -295,17 +294,18 @@ def decode_legacy(
 
 @kernel(size=lambda *_: 100)
 def legacy_entry(data: Bytes, position: int, end: int) -> tuple[Any, int, Any, int, Any]:
-    """One v0 or v1 entry: (size, key position, key size, value position, value size), or (-problem, ...)."""
+    """One v0 or v1 entry: (size, key position, key size, value position, value size), or (-problem, ...).
+
+    Inside a wrapper, Kafka reads an entry with any other magic as v1 (LegacyRecord.keyOffset).
+    """
     if end - position < 26:
         return -BAD_SIZE, 0, 0, 0, 0
     size: Any = np.int64(load_i32(data, position + 8))
     magic = load_u8(data, position + 16)
-    if magic > 1:
-        return -BAD_MAGIC, 0, 0, 0, 0
-    if size > end - position - 12 or size < (22 if magic == 1 else 14):
+    if size > end - position - 12 or size < (14 if magic == 0 else 22):
         return -BAD_SIZE, 0, 0, 0, 0
     entry_end = position + 12 + size
-    key_position = position + (30 if magic == 1 else 22)
+    key_position = position + (22 if magic == 0 else 30)
     key_size: Any = np.int64(load_i32(data, key_position - 4))
     value_position = key_position + max(key_size, 0) + 4
     if value_position > entry_end:
