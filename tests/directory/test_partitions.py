@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 import stratalog
 from stratalog.clock import system_clock
+from stratalog.directory import partitions
 from stratalog.directory.layout import LOADED
 from stratalog.directory.partitions import list_partitions, open_view, partition_at
+from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.log.log_end import NOT_CLOSED, Left
@@ -88,6 +92,44 @@ def test_copies_and_what_is_deleted_are_listed_if_asked_for(tmp_path: Path) -> N
     live, loaded = list_partitions(Disk(), str(data)), list_partitions(Disk(), str(data), LOADED)
 
     assert {Path(each.directory).name for each in loaded if each not in live} == {f"rolled-0.{mark}-future"}
+
+
+@pytest.mark.parametrize("state", ["delete", "stray", "future"])
+def test_only_a_copy_has_the_checkpoints_of_its_topic(tmp_path: Path, state: str) -> None:
+    """A deleted or stray log may be shorter than the log of the topic that was created again."""
+    data = fixture_copy("clean", tmp_path / "data", without_waiting=True)
+    name = f"rolled-0.0123456789abcdef0123456789abcdef-{state}"
+    shutil.copytree(data / "rolled-0", data / name)
+    (live,) = [each for each in list_partitions(Disk(), str(data)) if each.entry.name == "rolled-0"]
+
+    (found,) = [
+        each for each in list_partitions(Disk(), str(data), DirectoryState) if each.entry.name == name
+    ]
+
+    assert live.left.known_end > 0
+    assert found.left == (live.left if state == "future" else Left(was_closed=True))
+
+
+@pytest.mark.parametrize(
+    "error", [DiskError(".lock", "no permission.", errno.EACCES), UsageError("no locks here")]
+)
+def test_a_directory_whose_lock_cannot_be_seen_may_be_in_use(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data,) = log_dirs("4.3.1", "clean")
+    assert {each.left.is_in_use for each in list_partitions(Disk(), str(data))} == {False}
+
+    def refuse(_: str) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(partitions, "is_locked", refuse)
+
+    found = list_partitions(Disk(), str(data))
+
+    assert {each.left.is_in_use for each in found} == {True}
+    named = partition_at(Disk(), str(data / "rolled-0"))
+    assert named is not None
+    assert named.left.is_in_use
 
 
 def test_logs_that_are_by_themselves_keep_their_own_start_and_close(tmp_path: Path) -> None:

@@ -182,6 +182,30 @@ def test_beside_a_broker_a_wrong_checksum_below_the_high_watermark_is_damage(log
     assert (end.offset, end.position) == (log.end_offset, len(log.data))
 
 
+@pytest.mark.parametrize("tail", ["wrong checksum, then a cut off batch", "no batch"])
+def test_beside_a_broker_bytes_that_no_write_explains_are_damage(log: Log, tail: str) -> None:
+    last = log.batches[-1]
+    start = len(log.data) - last["size"]
+    batch = log.data[start:]
+    damaged = STRANGE_MAGIC if tail == "no batch" else batch[:-1] + bytes([batch[-1] ^ 1]) + batch[:-1]
+    log.path.write_bytes(log.data[:start] + damaged)
+
+    end = log.view(Left(high_watermark=log.end_offset, is_in_use=True)).valid_end()
+
+    assert (end.offset, end.missing_end) == (last["baseOffset"], log.end_offset)
+    assert end.hidden_size == len(damaged)
+
+
+def test_garbage_below_a_checkpoint_is_damage_although_its_offset_is_past_it(log: Log) -> None:
+    last = log.batches[-1]
+    start = len(log.data) - last["size"]
+    log.path.write_bytes(log.data[:start] + b"\x7f" + log.data[start + 1 : -1])
+
+    end = log.view(Left(recovery_point=log.end_offset)).valid_end()
+
+    assert (end.offset, end.missing_end) == (last["baseOffset"], log.end_offset)
+
+
 def test_a_crash_tail_above_the_checkpoints_is_not_damage(log: Log) -> None:
     last = log.batches[-1]
     log.path.write_bytes(log.data[:-1] + bytes([log.data[-1] ^ 1]))

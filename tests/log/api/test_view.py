@@ -16,8 +16,11 @@ from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
+from stratalog.log.api.looking import ATTEMPTS
 from stratalog.log.api.view import LogView
+from stratalog.log.log_end import Left
 from tests.fixtures.catalog import Partition, partitions
+from tests.log.model import batch as batch_of
 from tests.log.model import produced
 
 DATA = [p for p in partitions() if not p.name.startswith("__cluster_metadata")]
@@ -216,3 +219,59 @@ def test_a_view_knows_the_producers_of_a_log(tmp_path: Path) -> None:
         assert [(each.producer_id, each.last_sequence) for each in found] == [(5, 0), (7, 1)]
         assert [each.current_txn_first_offset for each in found] == [2, None]
         view.close()
+
+
+class WrittenView(LogView):
+    """A view of a log to whose newest file some bytes are added before each new look."""
+
+    pieces: list[bytes]
+
+    def look_again(self) -> None:
+        with Path(self.directory, f"{0:020d}.log").open("ab") as file:
+            file.write(self.pieces.pop(0))
+        super().look_again()
+
+
+def view_of_a_torn_batch(directory: Path, pieces_count: int) -> WrittenView:
+    """Of a log of two batches, below a checkpoint. The last bytes of the second come one by one."""
+    first, second = batch_of(b"a"), batch_of(b"b" * 100, base_offset=1)
+    directory.mkdir()
+    (directory / f"{0:020d}.log").write_bytes(first + second[:-pieces_count])
+    view = WrittenView(
+        disk=Disk(),
+        clock=system_clock,
+        directory=directory,
+        topic_partition=TopicPartition("orders", 0),
+        config=LogConfig(),
+        left=Left(recovery_point=2, is_in_use=True),
+    )
+    view.pieces = [second[at : at + 1] for at in range(len(second) - pieces_count, len(second))]
+    return view
+
+
+def test_damage_below_a_checkpoint_is_not_told_if_a_second_look_does_not_find_it(tmp_path: Path) -> None:
+    view = view_of_a_torn_batch(tmp_path / "orders-0", 1)
+
+    end = view.valid_end()
+
+    assert (end.offset, end.missing_end) == (2, None)
+    assert view.pieces == []
+
+
+def test_a_batch_that_grows_from_look_to_look_is_not_damage(tmp_path: Path) -> None:
+    view = view_of_a_torn_batch(tmp_path / "orders-0", 50)
+
+    end = view.valid_end()
+
+    assert (end.offset, end.missing_end, end.hides_something) == (1, None, False)
+    assert len(view.pieces) == 50 - ATTEMPTS
+
+
+def test_a_torn_batch_that_stays_as_it_is_below_a_checkpoint_is_damage(tmp_path: Path) -> None:
+    view = view_of_a_torn_batch(tmp_path / "orders-0", 1)
+    view.pieces = [b""]
+
+    end = view.valid_end()
+
+    assert (end.offset, end.missing_end) == (1, 2)
+    assert view.pieces == []
