@@ -19,19 +19,22 @@ from stratalog.errors import StratalogError
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records import batch as headers
 from stratalog.records.batch import BatchHeader, TimestampType
-from stratalog.records.build import Record, encode_batch
+from stratalog.records.build import Record, build_batch, encode_batch
 from stratalog.records.columns import ALL_COLUMNS, ColumnReader
 from stratalog.records.compression import Scratch, decompress, decompress_into
 from stratalog.records.control import EndTxnMarker, parse_control_key
 from stratalog.records.internal import control_contents, decode_control, decode_internal, record_contents
 from stratalog.records.internal_topics import INTERNAL_TOPICS
+from stratalog.records.kernels import audit as auditing
 from stratalog.records.kernels import decode as decoding
+from stratalog.records.kernels import lines
 from stratalog.records.kernels import walk as walking
 from stratalog.records.kernels.gather import KEY, VALUE, gather, gather_headers, gather_plain
 from stratalog.records.kernels.hash import hash_keys
 from stratalog.records.reader import RecordBatch, read_batches
 from stratalog.records.unpack import PROBLEMS, next_run
 from stratalog.records.walk import WalkStop, walk_batches
+from stratalog.segment.scan import ScanStop, _Scan
 from tests import naive
 from tests.properties.arena import Arena, Bytes
 from tests.properties.damage import INT64_EDGES
@@ -86,6 +89,9 @@ class Readers:
     def _everything_else(self, data: Bytes, case: Case, rng: random.Random) -> None:
         self._walk(data, case, rng)
         self._kernels(data)
+        for piece in (data, self._arena.holding(_TWO_SMALL + case.data)):
+            self._recover(piece, rng)
+            self._audit(piece)
         self._sections(case)
         self._headers(data, case, rng)
 
@@ -177,6 +183,54 @@ class Readers:
                 self.outcomes[f"unpack: {_kind(run.problem)}"] += 1
             done += len(run.batches) + (run.problem is not None)
 
+    def _recover(self, data: Bytes, rng: random.Random) -> None:
+        """The pass of a recovery, over guarded memory that has the whole file."""
+        walk = walk_batches(data)
+        bad = [*np.flatnonzero(~walk.headers["valid"]), len(walk.headers)][0]
+        scan = _Scan(0, rng.choice((0, 100, 4096)), 0)
+
+        def read_into(buffer: Bytes, position: int) -> int:
+            buffer[:] = data[position : position + len(buffer)]
+            return len(buffer)
+
+        scan.read(read_into, len(data), self._arena.empty(len(data)))
+        found = scan.result("", len(data))
+        self.outcomes[f"recover: {found.stop.name}"] += 1
+        assert found.batches_count <= bad
+        if found.stop in (ScanStop.END, ScanStop.WRONG_CRC):
+            assert found.batches_count == bad
+            end = walk.next_position if bad == len(walk.headers) else walk.headers["position"][bad]
+            assert found.valid_size == end
+
+    def _audit(self, data: Bytes) -> None:
+        """The pass of an audit: whatever it finds usual, a walk finds good."""
+        arena = self._arena
+        walk = walk_batches(data)
+        count = len(walk.headers)
+        offsets, positions, timestamps = (
+            arena.holding(np.frombuffer(walk.headers[name].tobytes(), np.uint8)).view(np.int64)
+            for name in ("last_offset", "position", "max_timestamp")
+        )
+        base_offset = max([0, *walk.headers["base_offset"][:1].tolist()])
+        facts = arena.empty(auditing.FACTS.itemsize).view(auditing.FACTS)
+        facts[0] = (-1, base_offset - 1, -1, -1, 0, 0, 0, -1, 0, 0, 0, 0, False, False)
+        found = auditing.check(
+            data,
+            0,
+            len(data),
+            0,
+            (base_offset, INT64_MAX, INT64_MAX, INT64_MAX),
+            (offsets, positions, offsets, timestamps),
+            facts,
+            arena.empty(16).view(np.int64).reshape(1, 2),
+            arena.empty(4 * count).view(np.uint32),
+        )
+        is_usual = found[2] != auditing.UNUSUAL
+        self.outcomes[f"audit: {'usual' if is_usual else 'unusual'}"] += 1
+        if is_usual:
+            assert found == (count, walk.next_position, walk.stop.value)
+            assert walk.headers["valid"].all()
+
     def _sections(self, case: Case) -> None:
         """The records before they were compressed, as if the section's bytes were all there is."""
         plain = self._arena.holding(case.plain)
@@ -221,6 +275,10 @@ class Readers:
             arena.empty(8 * count).view(np.int64),
             arena.empty(8 * count).view(np.int64),
         )
+        steps = np.array([[lines.VALUE, 0, 0], [lines.KEY, 0, 0]], np.int64)
+        ends = arena.empty(4 * (count + 1)).view(np.int32)
+        out = arena.empty(key_bytes + value_bytes)
+        assert lines.write_fields(data, rows, steps, arena.empty(0), ends, out) == len(out)
         gather_headers(
             data,
             rows,
@@ -288,6 +346,8 @@ class Readers:
 
 _SHARED_FIELDS = [name for name in naive.Batch._fields if name != "valid"]
 _TOPICS = sorted(INTERNAL_TOPICS)
+# With these before it, a small batch is the third of three whose checksums are computed at once.
+_TWO_SMALL = b"".join(build_batch([Record(offset, 0, None, b"small")]) for offset in range(2))
 
 
 def _kind(error: StratalogError) -> str:

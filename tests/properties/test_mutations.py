@@ -53,6 +53,10 @@ def test_damaged_batches_are_read_or_refused(first: int, tmp_path: Path, counts:
     assert outcomes["columns: RecordTooLargeError"] > 0
     assert outcomes["columns: fine"] > 0
     assert outcomes["naive: records"] > 0
+    for stop in ("END", "TORN_TAIL", "BAD_LENGTH", "BAD_MAGIC", "WRONG_CRC", "OFFSET_OVERFLOW"):
+        assert outcomes[f"recover: {stop}"] > 0
+    assert outcomes["audit: usual"] > 0
+    assert outcomes["audit: unusual"] > 0
 
 
 @pytest.mark.deep  # it compiles every kernel again; forbidden pages catch most of it in every run

@@ -281,7 +281,13 @@ print(*sorted(both_forms.calls))
 def test_damaged_batches_are_read_alike_by_both_forms() -> None:
     (compared,) = run(MUTATED)
 
-    assert {"decode.decode", "decode.decode_legacy", "gather.gather_headers"} <= {*compared.split()}
+    assert {
+        "audit.check",
+        "decode.decode",
+        "decode.decode_legacy",
+        "gather.gather_headers",
+        "recover.recover",
+    } <= {*compared.split()}
 
 
 def test_a_record_with_many_headers_is_not_small() -> None:

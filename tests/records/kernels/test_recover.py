@@ -35,6 +35,33 @@ def test_a_flipped_bit_is_found_among_batches_summed_side_by_side(tmp_path: Path
     assert found.batches_count == end
 
 
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("offset", [9, 10 + 2**31, 2**63 - 1, -(2**63), -1])
+def test_an_offset_out_of_reach_is_found_among_three_batches(
+    tmp_path: Path, number: int, offset: int
+) -> None:
+    """No entry is due, so the batches are taken three at once; one of them is below the base or far above."""
+    batches = [records(10 + 2 * place, "hello") for place in range(6)]
+    batches[number] = offset.to_bytes(8, "big", signed=True) + batches[number][8:]
+
+    found = scan_of(tmp_path, *batches, base_offset=10, interval=10**6)
+
+    assert (found.stop, found.batches_count) == (ScanStop.OFFSET_OVERFLOW, number)
+    assert found.valid_size == sum(map(len, batches[:number]))
+    assert found.next_offset == (10 + 2 * number - 1 if number else 10)
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("offset", [10, 10 + 2**31 - 1])
+def test_the_least_and_the_largest_offset_are_in_reach(tmp_path: Path, number: int, offset: int) -> None:
+    batches = [records(20, "hello") for _ in range(3)]
+    batches[number] = offset.to_bytes(8, "big") + batches[number][8:]
+
+    found = scan_of(tmp_path, *batches, base_offset=10, interval=10**6)
+
+    assert (found.stop, found.batches_count) == (ScanStop.END, 3)
+
+
 _STEPS = st.tuples(
     st.integers(-1, 3),  # offsets may also repeat and go back
     st.integers(-5, 5),  # timestamps
