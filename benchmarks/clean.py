@@ -200,8 +200,9 @@ def digest_of(log: Log) -> str:
     """A digest of all remaining offsets."""
     digest, reader = hashlib.sha256(), RunReader()
     for segment in log.segments:
-        for run in reader.read(segment.reader):
-            digest.update(np.ascontiguousarray(run.rows["offset"]).tobytes())
+        with reader.read(segment.reader) as runs:
+            for run in runs:
+                digest.update(np.ascontiguousarray(run.rows["offset"]).tobytes())
     return digest.hexdigest()
 
 
