@@ -53,4 +53,4 @@ def test_a_directory_without_files_to_dump_was_silent(
 
     assert main.run(["dump", str(tmp_path)]) == 1
 
-    assert f"{tmp_path}: there is no file in it, or below it, that can be dumped." in capsys.readouterr().err
+    assert f"{tmp_path}: no file in this directory or below it can be dumped." in capsys.readouterr().err

@@ -69,7 +69,7 @@ def _dump(
         case DumpedKind.MISSING:
             raise DiskError(file.path, "there is no such file or directory.")
         case DumpedKind.EMPTY:
-            raise DiskError(file.path, "there is no file in it, or below it, that can be dumped.")
+            raise DiskError(file.path, "no file in this directory or below it can be dumped.")
         case DumpedKind.UNKNOWN:
             printer.complain(
                 f"Ignoring unknown file {file.path}", {"complaint": "unknown_file", "path": file.path}
