@@ -36,7 +36,7 @@ def _check_offset_index(segment: SegmentReader) -> None:
         raise CorruptIndexError(index.path, f"its last entry does not point at a batch: {error}") from error
     if last.position and (batch is None or not batch.base_offset <= last.offset):
         found = (
-            "there is no batch there"
+            "no batch begins there"
             if batch is None
             else f"the batch there starts with offset {batch.base_offset}"
         )

@@ -67,18 +67,10 @@ def both(function: Any) -> tuple[Any, Any]:
     return function.run_plain, function.machine_code()
 
 
+@pytest.mark.parametrize("load", [_load_all, _load_bare], ids=["array", "bare pointer"])
 @given(st.binary(min_size=8, max_size=24))
-def test_loads(data: bytes) -> None:
-    plain, compiled = both(_load_all)
-    array = byte_array(data)
-
-    for position in range(len(data) - 7):
-        assert plain(array, position) == compiled(array, position)
-
-
-@given(st.binary(min_size=8, max_size=24))
-def test_loads_without_the_owner_of_the_bytes(data: bytes) -> None:
-    plain, compiled = both(_load_bare)
+def test_loads(load: Any, data: bytes) -> None:
+    plain, compiled = both(load)
     array = byte_array(data)
 
     for position in range(len(data) - 7):

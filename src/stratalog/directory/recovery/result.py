@@ -51,7 +51,7 @@ class DirectoryReport:
     """One log directory.
 
     `broker_epoch` is that of the clean-shutdown file, or in a dry run the one that a run would write. It is
-    -1 if the file has none, and None if there is no file because the directory failed. `topic_ids` are those
+    -1 if the file has none, and None if the directory failed and got no file. `topic_ids` are those
     that were written, or would be, by the name of the partition's directory.
     """
 
