@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from benchmarks.load_unclean import (
@@ -115,8 +116,8 @@ def main() -> None:
             logs_read = logs
         rounds.compare_times(
             figure,
-            ours=lambda path=path: seconds_of_audit(path),
-            rival=lambda found=logs_read: on_threads(read_and_sum(local), found, THREADS),
+            ours=partial(seconds_of_audit, path),
+            rival=partial(on_threads, read_and_sum(local), logs_read, THREADS),
             floor=floor,
             unit="s",
         )

@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -51,7 +52,11 @@ CHUNK = RECORDS_IN_A_BATCH * 2000
 DEFAULT_MAP_SIZE = 128 << 20
 LARGE_MAP_SIZE = 1_350_000_000
 MEMORY_SIZE = 1_600_000_000
-SETTINGS = {"cleanup.policy": "compact", "segment.bytes": 1 << 30, "file.delete.delay.ms": 0}
+SETTINGS: dict[str, str | int] = {
+    "cleanup.policy": "compact",
+    "segment.bytes": 1 << 30,
+    "file.delete.delay.ms": 0,
+}
 DIRTY = TopicPartition("dirty", 0)
 
 
@@ -250,10 +255,8 @@ def main() -> None:
             write_log(source, tables, codec)
             rounds.compare_times(
                 figure,
-                ours=lambda source=source: clean_ours(source, root / "ours" / str(DIRTY)),
-                rival=lambda source=source: clean_theirs(
-                    cleaner, source, root / "kafka" / str(DIRTY), records
-                ),
+                ours=partial(clean_ours, source, root / "ours" / str(DIRTY)),
+                rival=partial(clean_theirs, cleaner, source, root / "kafka" / str(DIRTY), records),
                 floor=floor,
                 unit="s",
                 rounds=3,

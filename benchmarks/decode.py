@@ -18,6 +18,7 @@ import json
 import random
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -105,8 +106,8 @@ def compare_iteration(rounds: Rounds, table: pa.Table) -> None:
                 assert iterate(log) == iterate_with_kafka_python(batches) == part.num_rows
                 rounds.compare(
                     figure,
-                    ours=lambda log=log: iterate(log),
-                    rival=lambda data=batches: iterate_with_kafka_python(data),
+                    ours=partial(iterate, log),
+                    rival=partial(iterate_with_kafka_python, batches),
                     floor=6,
                     work="records",
                     amount=part.num_rows,
@@ -131,8 +132,8 @@ def main() -> None:
         assert decode(data) == rival(batches) == count
         rounds.compare(
             figure,
-            ours=lambda data=data: decode(data),
-            rival=lambda batches=batches: rival(batches),
+            ours=partial(decode, data),
+            rival=partial(rival, batches),
             floor=floor,
             work="records",
             amount=count,

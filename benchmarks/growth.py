@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from benchmarks.operations import OPERATIONS, RECORDS_OF_A_GIGABYTE, cost, write_directory
 from benchmarks.rounds import Rounds
 
 GIGABYTES = 8
+
+
+def seconds(operation: str, path: Path, small: Path, times: int = 1) -> float:
+    return times * cost(operation, path, small).seconds
 
 
 def main() -> None:
@@ -26,8 +31,8 @@ def main() -> None:
     for operation in OPERATIONS:
         rounds.compare_times(
             f"growth_{operation}",
-            ours=lambda name=operation: cost(name, eight, small).seconds,
-            rival=lambda name=operation: GIGABYTES * cost(name, one, small).seconds,
+            ours=partial(seconds, operation, eight, small),
+            rival=partial(seconds, operation, one, small, GIGABYTES),
             floor=0.89,
             unit="s",
             rounds=5,

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import crc32c as package
@@ -88,9 +89,9 @@ def on_threads(work: Callable[[Path], object], paths: list[Path], threads: int) 
 
 def read_and_sum(local: threading.local) -> Callable[[Path], None]:
     def run(path: Path) -> None:
-        buffer = getattr(local, "buffer", None)
-        if buffer is None:
-            buffer = local.buffer = aligned_buffer(READ_SIZE)
+        if not hasattr(local, "buffer"):
+            local.buffer = aligned_buffer(READ_SIZE).data
+        buffer: memoryview = local.buffer
         descriptor, position = os.open(path, os.O_RDONLY), 0
         while got := os.preadv(descriptor, [buffer], position):
             package.crc32c(buffer[:got])
@@ -242,9 +243,7 @@ def main() -> None:
         rounds.compare_times(
             "cold_vs_read",
             ours=best_of_two(lambda: _cold(lambda: recover(directory))),
-            rival=lambda: min(
-                _cold(lambda count=count: on_threads(read_only, paths, count)) for count in (1, THREADS)
-            ),
+            rival=lambda: min(_cold(partial(on_threads, read_only, paths, count)) for count in (1, THREADS)),
             floor=0.85,
             unit="s",
             rounds=3,

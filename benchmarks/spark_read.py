@@ -14,7 +14,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from benchmarks.rounds import Rounds
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_read
 from stratalog.jobs.reading.read import read_task
+from stratalog.records.compression import CodecName
 from stratalog.spark.session import session
 from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic
@@ -48,7 +49,7 @@ TUNED = {
 QUERY = "count(*) AS rows", "sum(length(value)) AS bytes", "max(offset) AS last"
 
 
-def fill(directory: Path, count: int, *, codec: str) -> None:
+def fill(directory: Path, count: int, *, codec: CodecName) -> None:
     """Write `count` records over a week through our own log; a broker then starts with it as with its own."""
     seed = np.random.default_rng(7)
     values = [f'{{"id": {number:8d}, "text": "'.ljust(98, "x") + '"}' for number in range(DIFFERENT_VALUES)]
@@ -68,7 +69,7 @@ def fill(directory: Path, count: int, *, codec: str) -> None:
             log.append_arrow(table, codec=codec)
 
 
-def fill_topic(log_dir: Path, topic: str, count: int, *, codec: str) -> None:
+def fill_topic(log_dir: Path, topic: str, count: int, *, codec: CodecName) -> None:
     """Write `count` records to each partition: once, then copied."""
     first = log_dir / f"{topic}-0"
     fill(first, count, codec=codec)
@@ -100,7 +101,7 @@ class Data:
         fill_topic(self.flat, "flat", 2 * part, codec="none")
         self.broker.start()
 
-    def theirs(self, spark: SparkSession, *, tuned: bool = True, **options: str) -> DataFrame:
+    def theirs(self, spark: SparkSession, options: Mapping[str, str], *, tuned: bool = True) -> DataFrame:
         settings = {"kafka.bootstrap.servers": self.broker.bootstrap, **(TUNED if tuned else {})}
         return spark.read.format("kafka").options(**settings, **options).load()
 
@@ -119,14 +120,16 @@ def query(make: Callable[[], DataFrame], rows: int) -> Callable[[], None]:
     """The benchmark's query over a new DataFrame; the number of rows must be right."""
 
     def run() -> None:
-        assert make().selectExpr(*QUERY).first()["rows"] == rows
+        (row,) = make().selectExpr(*QUERY).collect()
+        assert row["rows"] == rows
 
     return run
 
 
 def values_only(make: Callable[[], DataFrame], expected: int) -> Callable[[], None]:
     def run() -> None:
-        assert make().selectExpr("sum(length(value))").first()[0] == expected
+        (row,) = make().selectExpr("sum(length(value))").collect()
+        assert row[0] == expected
 
     return run
 
@@ -161,14 +164,14 @@ def main() -> None:
         with session("spark_read", master="local[2]", settings={"spark.jars": connector_jars()}) as spark:
             plain = {"subscribe": "plain"}
             ours = query(lambda: data.ours(spark, **plain), rows)
-            theirs = query(lambda: data.theirs(spark, **plain), rows)
-            default = query(lambda: data.theirs(spark, tuned=False, **plain), rows)
+            theirs = query(lambda: data.theirs(spark, plain), rows)
+            default = query(lambda: data.theirs(spark, plain, tuned=False), rows)
             rounds.compare("read", ours=ours, rival=theirs, floor=1.7, work="rows", amount=rows)
             rounds.compare("read_default", ours=ours, rival=default, floor=3.2, work="rows", amount=rows)
             rounds.compare(
                 "columns",
                 ours=values_only(lambda: data.ours(spark, schema="value binary", **plain), rows * 100),
-                rival=values_only(lambda: data.theirs(spark, **plain), rows * 100),
+                rival=values_only(lambda: data.theirs(spark, plain), rows * 100),
                 floor=3,
                 work="rows",
                 amount=rows,
@@ -177,7 +180,7 @@ def main() -> None:
             rounds.compare(
                 "split",
                 ours=query(lambda: data.ours(spark, **first), one),
-                rival=query(lambda: data.theirs(spark, **first), one),
+                rival=query(lambda: data.theirs(spark, first), one),
                 floor=2.8,
                 work="rows",
                 amount=one,
@@ -186,7 +189,7 @@ def main() -> None:
             rounds.compare(
                 "zstd",
                 ours=query(lambda: data.ours(spark, **packed), rows),
-                rival=query(lambda: data.theirs(spark, **packed), rows),
+                rival=query(lambda: data.theirs(spark, packed), rows),
                 floor=1.6,
                 work="rows",
                 amount=rows,

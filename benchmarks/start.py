@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.dump import batches
@@ -109,8 +110,8 @@ def compare_first_uses(rounds: Rounds, work: Path) -> None:
     }.items():
         rounds.compare_times(
             f"first_{name}",
-            ours=lambda prepare=prepare: first_use(ROOT / "src", work / "ours", prepare),
-            rival=lambda prepare=prepare: first_use(work / "src", work / "rival", prepare),
+            ours=partial(first_use, ROOT / "src", work / "ours", prepare),
+            rival=partial(first_use, work / "src", work / "rival", prepare),
             floor=FIRST_FLOOR,
             unit="s",
             rounds=FIRST_ROUNDS,
@@ -127,7 +128,7 @@ def main() -> None:
     }.items():
         rounds.compare_times(
             f"start_{name}",
-            ours=lambda words=arguments: cpu_seconds("-m", "stratalog.cli.entry", *words),
+            ours=partial(cpu_seconds, "-m", "stratalog.cli.entry", *arguments),
             rival=lambda: cpu_seconds("-c", "pass"),
             floor=START_FLOOR,
             unit="s of CPU",

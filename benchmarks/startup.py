@@ -53,10 +53,10 @@ def main() -> None:
     found = {(row["strategy"], row["state"], row["cache"]): row for row in rows if row["readers"] == 1}
     for figure, (strategy, state, floor) in FIGURES.items():
         for cache in ("warm", "cold"):
-            row, kafka = (found.get((name, state, cache)) for name in (strategy, "kafka-2.1"))
-            if row is not None and kafka is not None:
-                middle = kafka["median_seconds"] / row["median_seconds"]
-                rounds.state(f"{figure}_{cache}", row["gain"], floor if cache == "warm" else 1.0, middle)
+            ours, kafka = (found.get((name, state, cache)) for name in (strategy, "kafka-2.1"))
+            if ours is not None and kafka is not None:
+                middle = kafka["median_seconds"] / ours["median_seconds"]
+                rounds.state(f"{figure}_{cache}", ours["gain"], floor if cache == "warm" else 1.0, middle)
     rounds.end()
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.source_names import texts
 from tests.source_rules import last_of, modules, name_of, names_any, names_in, uses
 from tests.source_trees import nodes
 
+ROOT = Path(__file__).parent.parent
 # Functions that use a descriptor. `signals.py` has its own pipe, and only writes to it and closes it.
 DESCRIPTOR_CALLS = (
     {"open", "io.open", "io.FileIO"}
@@ -165,6 +168,12 @@ def is_last_row(node: ast.AST) -> bool:
 
 def is_from_the_end(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+
+
+def test_mypy_checks_what_ruff_checks() -> None:
+    (line,) = re.findall(r"(?m)^CHECKED := (.+)$", (ROOT / "Makefile").read_text())
+
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["files"] == line.split()
 
 
 def test_one_place_says_what_an_internal_topic_is() -> None:

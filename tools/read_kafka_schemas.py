@@ -126,7 +126,7 @@ def convert_field(field: dict[str, Any], valid: str, structs: dict[str, Any]) ->
     # Names start with a small letter, both in the JSON that Kafka prints and in its Java fields.
     converted: dict[str, Any] = {"name": field["name"][0].lower() + field["name"][1:]}
     converted["type"] = kind if element in PRIMITIVES else kind.replace(element, "struct")
-    versions = field.get("versions", field.get("taggedVersions"))
+    versions = field["versions"] if "versions" in field else field["taggedVersions"]
     if not covers(versions, valid):
         converted["versions"] = versions
     if field.get("nullableVersions", "none") != "none":

@@ -1,0 +1,1 @@
+"""What developers of Stratalog run, and users do not."""
