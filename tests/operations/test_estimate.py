@@ -17,6 +17,7 @@ from stratalog.config import ManagerConfig
 from stratalog.directory.known_topics import TopicSources
 from stratalog.engine.progress import Progress
 from stratalog.engine.threads import ThreadEngine
+from stratalog.errors import DiskError
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.tally import Prefix
 from stratalog.operations.compact import Compaction
@@ -29,6 +30,7 @@ from tests.cli.compacting import SETTINGS
 from tests.cli.planting import SET_SIZE, Planted
 from tests.kafka.cleaning import DirtyHistory
 from tests.log.model import NOW
+from tests.operations.audit.test_audit import Unlistable
 from tests.profile import examples
 
 HISTORIES = 100
@@ -282,6 +284,26 @@ def test_a_partition_that_cannot_be_read_is_told_and_the_others_are_estimated(tm
     assert path.name in first.error
     assert second.error is None
     assert second.freed > 0
+
+
+def test_one_disk_that_cannot_be_read_ended_the_estimate_of_the_others(tmp_path: Path) -> None:
+    with Planted(tmp_path, t=SETTINGS) as planted:
+        planted.fill("t", 21, keys=3)
+    gone = tmp_path / "gone"
+    asked = Estimation(
+        directories=[str(gone), str(planted.data)],
+        names=["t", "tt"],
+        disk=Unlistable(gone),
+        clock=lambda: NOW,
+    )
+
+    report = asked.run()
+
+    assert [topic.topic for topic in report.topics] == ["t"]
+    assert report.problems == (f"{gone}: input/output error",)
+    assert report.notes[0] == "tt: no directory that could be read has such a topic or partition."
+    with pytest.raises(DiskError, match="gone"):
+        replace(asked, directories=[str(gone)]).run()
 
 
 def only_of(topic: TopicEstimate) -> PartitionEstimate:

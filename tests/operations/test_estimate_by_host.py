@@ -15,6 +15,7 @@ from tests.cli.compacting import SETTINGS
 from tests.cli.planting import SET_SIZE, Planted
 from tests.engine.on_hosts import Hosts
 from tests.log.model import NOW
+from tests.operations.audit.test_audit import Unlistable
 
 
 def planted_in(root: Path, keys: int) -> Planted:
@@ -64,3 +65,31 @@ def test_a_mistyped_topic_was_estimated_to_free_nothing(tmp_path: Path) -> None:
     report = estimate_by_host(Hosts("b1"), [f"b1:{first.data}", "b2:/x"], asked, NOW)
     assert report.status is Status.FAILED
     assert any("tt: no host that could be asked" in line for line in report.words())
+
+
+@pytest.mark.parametrize("host", ["b1:", ""])
+def test_one_disk_that_cannot_be_read_failed_its_whole_host(tmp_path: Path, host: str) -> None:
+    first, gone = planted_in(tmp_path / "first", 3), tmp_path / "gone"
+    sources = TopicSources(topic_settings=first.settings.read_text())
+    places = [f"{host}{gone}", f"b1:{first.data}"]
+
+    for names in (["t"], []):
+        asked = Estimation(directories=(), sources=sources, names=names)
+        report = estimate_by_host(Hosts("b1", disk=Unlistable(gone)), places, asked, NOW)
+
+        assert [(topic.topic, topic.freed) for topic in report.topics] == [("b1:t", 17 * SET_SIZE)]
+        assert report.status is Status.FAILED
+        (problem,) = report.problems
+        assert problem == f"b1: {gone}: input/output error"
+
+
+def test_a_topic_that_may_be_on_a_disk_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    first, gone = planted_in(tmp_path / "first", 3), tmp_path / "gone"
+    asked = Estimation(directories=(), names=["elsewhere"])
+    places = [f"b1:{first.data}", f"b1:{gone}"]
+
+    report = estimate_by_host(Hosts("b1", disk=Unlistable(gone)), places, asked, NOW)
+
+    assert report.topics == ()
+    assert report.status is Status.FAILED
+    assert any("elsewhere: no host that could be asked" in line for line in report.problems)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 
 from stratalog.clock import Clock, system_clock
@@ -22,13 +22,14 @@ from stratalog.directory.session import unique_paths
 from stratalog.engine.engine import Engine, TaskOutcome
 from stratalog.engine.progress import OnProgress, Progress
 from stratalog.engine.threads import ThreadEngine
+from stratalog.errors import DiskError
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.sampling import ENOUGH
 from stratalog.log.cleaning.tally import Prefix, Tally
 from stratalog.operations.estimate_report import EstimateReport, PartitionEstimate, TopicEstimate
 from stratalog.operations.estimate_task import EstimateTask, estimate_partition
-from stratalog.operations.looking import LookedAt, check_names
+from stratalog.operations.looking import LookedAt, listed_partitions, notes_on_names
 from stratalog.operations.read_progress import ReadProgress, logs_size, nobody
 
 AT_ONCE = 64  # partitions in one run of an engine
@@ -62,16 +63,28 @@ class Estimation:
         """Read and estimate; `on_progress` gets the topic.
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
-        directory."""
+        directory. The `problems` of the report name directories that cannot be read, and the others are still
+        estimated; DiskError if there are no others.
+        """
         paths = unique_paths(self.directories)
         for path in paths:
-            check_log_directory(self.disk, path)
-        check_names(self.disk, paths, self.names)
+            with suppress(DiskError):  # listed below
+                check_log_directory(self.disk, path)
+        entries, unreadable = listed_partitions(self.disk, paths)
+        readable = [path for path in paths if path not in unreadable]
+        if unreadable and not readable:
+            raise unreadable[paths[0]]
+        notes = notes_on_names(entries, self.names, paths, unreadable)
         now = self.clock()
-        known = KnownTopics(self.disk, paths, self.sources)
-        running = _Running(replace(self, clock=lambda: now), paths, known, on_progress)
+        known = KnownTopics(self.disk, readable, self.sources)
+        running = _Running(replace(self, clock=lambda: now), readable, known, on_progress)
         topics = tuple(running.topics())
-        return EstimateReport(topics=topics, now=now, notes=known.notes)
+        return EstimateReport(
+            topics=topics,
+            now=now,
+            notes=(*notes, *known.notes),
+            problems=tuple(str(error) for error in unreadable.values()),
+        )
 
 
 def estimate(

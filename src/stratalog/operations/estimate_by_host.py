@@ -13,7 +13,7 @@ from stratalog.engine.hosts import run_by_host
 from stratalog.files.reading import DiskReader
 from stratalog.operations.estimate import Estimation
 from stratalog.operations.estimate_report import EstimateReport, TopicEstimate
-from stratalog.operations.looking import names_in
+from stratalog.operations.looking import listed_partitions, names_among
 from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 
@@ -25,19 +25,26 @@ class HostEstimate:
     now: int
 
     def __call__(self, disk: DiskReader, paths: Sequence[str]) -> NamedReport[EstimateReport]:
-        # A topic may be on some hosts only.
-        names = names_in(disk, paths, self.asked.names)
-        if self.asked.names and not names:
+        # A topic may be on some hosts only, or on a disk that cannot be read, which is a problem.
+        entries, unreadable = listed_partitions(disk, paths)
+        names = names_among(entries, self.asked.names)
+        if self.asked.names and not names and not unreadable:
             return NamedReport((), EstimateReport(topics=(), now=self.now))
-        asked = replace(self.asked, directories=paths, names=names, disk=disk, clock=lambda: self.now)
-        return NamedReport(tuple(names), asked.run())
+        asked = replace(
+            self.asked,
+            directories=paths,
+            names=names or self.asked.names,
+            disk=disk,
+            clock=lambda: self.now,
+        )
+        return NamedReport(tuple(names), asked.run(), is_complete=not unreadable)
 
 
 def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, now: int) -> EstimateReport:
     """Estimate directories, each on its host: HOST:DIR, or DIR for every host that has it.
 
-    The `problems` of the report name directories that cannot be placed, and hosts that fail. UsageError if
-    the engine has no hosts, or no host has a given topic.
+    The `problems` of the report name directories that cannot be placed or read, and hosts that fail.
+    UsageError if the engine has no hosts, or no host has a given topic.
     """
     # The disk and the clock of this process are not sent.
     sent = HostEstimate(asked=replace(asked, engine=None, disk=DiskReader(), clock=_no_clock), now=now)
@@ -51,7 +58,10 @@ def estimate_by_host(engine: object, places: Sequence[str], asked: Estimation, n
             *(f"{host}: {note}" for host, report in placed.reports.items() for note in report.notes),
             *placed.notes,
         ),
-        problems=tuple(f"{where} {words}" for where, words in placed.problems),
+        problems=(
+            *(f"{host}: {words}" for host, report in placed.reports.items() for words in report.problems),
+            *(f"{where} {words}" for where, words in placed.problems),
+        ),
     )
 
 

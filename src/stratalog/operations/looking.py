@@ -7,7 +7,7 @@ may be higher.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -230,30 +230,46 @@ def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[st
         check_known(entries, names, directories)
 
 
-def names_in(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Those of the names that belong to a topic or partition in the directories."""
-    if not names:
-        return []
-    entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
+def names_among(entries: Sequence[PartitionEntry], names: Sequence[str]) -> list[str]:
+    """Those of the names that belong to one of these partitions or their topics."""
     return [name for name in names if any(is_named(entry, [name]) for entry in entries)]
 
 
-def listed_partitions(disk: DiskReader, directories: Sequence[str]) -> tuple[list[PartitionEntry], list[str]]:
-    """The partitions in the directories, and the directories that cannot be read."""
+def listed_partitions(
+    disk: DiskReader, directories: Sequence[str]
+) -> tuple[list[PartitionEntry], dict[str, DiskError]]:
+    """The partitions in the directories, and the directories that cannot be read, with the reason."""
     found: list[PartitionEntry] = []
-    unreadable: list[str] = []
+    unreadable: dict[str, DiskError] = {}
     for directory in directories:
         try:
             found += classify(disk, directory).partitions
-        except DiskError:
-            unreadable.append(directory)
+        except DiskError as error:
+            unreadable[directory] = error
     return found, unreadable
+
+
+def notes_on_names(
+    entries: Sequence[PartitionEntry],
+    names: Sequence[str],
+    directories: Sequence[str],
+    unreadable: Collection[str],
+) -> list[str]:
+    """The same as `check_known`. If a directory is unreadable, it may have the name: then a note says so."""
+    if not unreadable:
+        check_known(entries, names, directories)
+    known = names_among(entries, names)
+    return [
+        f"{name}: no directory that could be read has such a topic or partition."
+        for name in names
+        if name not in known
+    ]
 
 
 def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directories: Sequence[str]) -> None:
     """The same as `check_names`, for partitions that are already listed."""
     for name in names:
-        if not any(is_named(entry, [name]) for entry in entries):
+        if not names_among(entries, [name]):
             if name in (CLUSTER_METADATA, f"{CLUSTER_METADATA}-0"):
                 raise UsageError(
                     f"{name}: this command does not work on the log of the cluster's metadata. A broker "

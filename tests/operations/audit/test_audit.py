@@ -115,6 +115,18 @@ def test_one_disk_that_cannot_be_read_ended_the_audit_of_a_topic(tmp_path: Path)
         assert (report.status, report.totals()["partitions"]) == (3, partitions)
 
 
+def test_a_topic_in_none_of_the_disks_that_can_be_read_was_not_said(tmp_path: Path) -> None:
+    root, gone = fixture_copy("clean", tmp_path / "data"), tmp_path / "gone"
+
+    report = AuditRequest(
+        directories=[str(gone), str(root)], names=["rolled", "elsewhere"], disk=Unlistable(gone)
+    ).run()
+
+    assert report.notes[0] == "elsewhere: no directory that could be read has such a topic or partition."
+    assert not any("rolled" in note for note in report.notes)
+    assert report.notes[0] in report.words()
+
+
 class Unlistable(DiskReader):
     """A reader for which one directory has EIO."""
 

@@ -48,7 +48,7 @@ from stratalog.operations.audit.partition_state import PartitionState, topics_of
 from stratalog.operations.audit.partition_task import PartitionTask, look_at_partition
 from stratalog.operations.audit.segment_task import AuditTask, audit_segment
 from stratalog.operations.audit.spots import Spot
-from stratalog.operations.looking import check_known, listed_partitions
+from stratalog.operations.looking import listed_partitions, notes_on_names
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 
@@ -74,17 +74,19 @@ class AuditRequest:
         """Audit the requested partitions.
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
-        directory. Anything that cannot be read is a finding, and the rest is still audited.
+        directory. Anything that cannot be read is a finding, and the rest is still audited. A name that is
+        in none of the directories that can be read is then a note.
         """
         paths = unique_paths(self.directories)
         for path in paths:
             with suppress(DiskError):  # an unreadable disk is a finding
                 check_log_directory(self.disk, path)
+        notes: list[str] = []
         if self.names:
             entries, unreadable = listed_partitions(self.disk, paths)
-            if not unreadable:  # such a directory may have the topic
-                check_known(entries, self.names, paths)
-        return _Run(self, on_progress).report(paths)
+            notes = notes_on_names(entries, self.names, paths, unreadable)
+        report = _Run(self, on_progress).report(paths)
+        return replace(report, notes=(*notes, *report.notes))
 
 
 def audit(

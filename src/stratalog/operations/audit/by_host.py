@@ -16,7 +16,7 @@ from stratalog.operations.audit.audit_report import AuditedTopic, AuditReport, A
 from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind
-from stratalog.operations.looking import is_named, listed_partitions
+from stratalog.operations.looking import listed_partitions, names_among
 from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 
@@ -32,7 +32,7 @@ class HostAudit:
     def __call__(self, disk: DiskReader, paths: Sequence[str]) -> NamedReport[AuditReport]:
         # A topic may be on some hosts only, or on a disk that cannot be read, which is a finding.
         entries, unreadable = listed_partitions(disk, paths)
-        names = [name for name in self.names if any(is_named(entry, [name]) for entry in entries)]
+        names = names_among(entries, self.names)
         if self.names and not names and not unreadable:
             return NamedReport((), _combined({}, self.now))
         report = AuditRequest(
