@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,38 @@ def test_a_directory_in_use_is_read_and_nothing_is_changed(name: str, data: Path
         assert main.run([*LOOKING[name], str(data)]) == 0
 
     assert contents(data) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["audit"],
+        ["cat"],
+        ["compact", "--dry-run"],
+        ["du"],
+        ["erase", "--dry-run", "--key", "k"],
+        ["estimate"],
+        ["explain"],
+        ["index", "--dry-run"],
+        ["ls"],
+        ["offsets"],
+        ["retain", "--dry-run"],
+        ["transactions"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_name_of_a_topic_and_of_a_partition_was_read_as_one_or_both(
+    arguments: list[str], data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(data / "rolled-0", data / "rolled-0-0")
+    named = [*arguments, str(data), "--topic"]
+
+    assert main.run([*named, "rolled-0"]) == 2
+
+    told = capsys.readouterr()
+    assert "rolled-0 is the name of a topic here, and also of partition 0 of topic rolled" in told.err
+    assert told.out == ""
+    assert main.run([*named, "rolled-0-0"]) != 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

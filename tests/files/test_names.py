@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.errors import InvalidNameError
+from stratalog.errors import InvalidNameError, UsageError
 from stratalog.files.names import (
     DirectoryState,
     FileKind,
@@ -16,6 +16,7 @@ from stratalog.files.names import (
     SegmentFile,
     TopicPartition,
     check_new_partition,
+    check_one_meaning,
     check_topic_name,
     near_name,
     parse_kraft_snapshot_file,
@@ -256,3 +257,11 @@ def test_a_name_that_is_not_there_is_answered_with_one_that_is(name: str, says: 
     there += [TopicPartition("gaps", 2), TopicPartition("gaps", 0)]
 
     assert near_name(name, there) == says
+
+
+def test_a_name_of_a_topic_and_of_a_partition_is_refused() -> None:
+    check_one_meaning("orders-1", {"orders"})
+    check_one_meaning("orders-1", {"orders-1"})
+
+    with pytest.raises(UsageError, match="also of partition 1 of topic orders"):
+        check_one_meaning("orders-1", {"orders", "orders-1"})

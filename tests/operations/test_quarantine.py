@@ -15,6 +15,7 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.lock import DirectoryLock
+from stratalog.log.recovery.manifest import MANIFEST
 from stratalog.operations.quarantine import QuarantineRequest
 from stratalog.operations.recover import RecoverOptions, recover
 from tests.fixtures.catalog import partitions
@@ -53,6 +54,17 @@ def test_names_choose_partitions_or_topics(tmp_path: Path) -> None:
 
     assert [*ids(asked(root, names=("txn",)))] == ["txn-0"]
     assert [*ids(asked(root, names=("rolled-0",)))] == ["rolled-0"]
+
+
+def test_a_name_of_a_topic_and_of_a_partition_chose_both(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    manifest = root / MANIFEST
+    line = next(line for line in manifest.read_text().splitlines() if '"rolled-0"' in line)
+    with manifest.open("a") as file:
+        file.write(line.replace('"rolled-0"', '"rolled-0-0"') + "\n")
+
+    with pytest.raises(UsageError, match="rolled-0 is the name of a topic here, and also of partition 0"):
+        asked(root, names=("rolled-0",)).listed()
 
 
 def test_the_batches_of_a_range_are_those_that_kafka_wrote(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ Nothing here touches a disk. Kafka: LogFileUtils, LocalLog, Snapshots.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from stratalog.errors import InvalidNameError, WrongTypeError
+from stratalog.errors import InvalidNameError, UsageError, WrongTypeError
 from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
 
 LOCK = ".lock"
@@ -271,6 +271,20 @@ def _no_partition(name: str) -> InvalidNameError:
         "this is not topic-partition, nor topic-partition.id-delete, -future or -stray. A broker does not "
         "start with such a directory in its log.dirs: move it away.",
     )
+
+
+def check_one_meaning(name: str, topics: Collection[str]) -> None:
+    """UsageError if a topic and a partition of another topic both have this name.
+
+    `topics` are those of the partitions that match the name. One of the two may not be meant, and a command
+    may delete its records.
+    """
+    if name in topics and len(topics) > 1:
+        topic, _, number = name.rpartition("-")
+        raise UsageError(
+            f"{name} is the name of a topic here, and also of partition {number} of topic {topic}. Name the "
+            f"topic's partitions one by one, as in {name}-0, or all of {topic}."
+        )
 
 
 def near_name(name: str, there: Iterable[TopicPartition]) -> str:

@@ -19,7 +19,13 @@ from stratalog.directory.layout import LOADED, PartitionEntry, classify
 from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
 from stratalog.errors import DiskError, StratalogError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
-from stratalog.files.names import FileState, TopicPartition, near_name, parse_segment_file
+from stratalog.files.names import (
+    FileState,
+    TopicPartition,
+    check_one_meaning,
+    near_name,
+    parse_segment_file,
+)
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
@@ -224,15 +230,24 @@ def is_named(entry: PartitionEntry, names: Sequence[str]) -> bool:
 
 
 def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> None:
-    """UsageError if no topic or partition in the directories has one of these names."""
+    """UsageError if no topic or partition in the directories has one of these names, or two of them have."""
     if names:
         entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
         check_known(entries, names, directories)
 
 
 def names_among(entries: Sequence[PartitionEntry], names: Sequence[str]) -> list[str]:
-    """Those of the names that belong to one of these partitions or their topics."""
-    return [name for name in names if any(is_named(entry, [name]) for entry in entries)]
+    """Those of the names that belong to one of these partitions or their topics.
+
+    UsageError if one is both a topic and a partition of another topic.
+    """
+    found = []
+    for name in names:
+        topics = {entry.topic_partition.topic for entry in entries if is_named(entry, [name])}
+        check_one_meaning(name, topics)
+        if topics:
+            found.append(name)
+    return found
 
 
 def listed_partitions(
@@ -268,8 +283,9 @@ def notes_on_names(
 
 def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directories: Sequence[str]) -> None:
     """The same as `check_names`, for partitions that are already listed."""
+    known = names_among(entries, names)
     for name in names:
-        if not names_among(entries, [name]):
+        if name not in known:
             if name in (CLUSTER_METADATA, f"{CLUSTER_METADATA}-0"):
                 raise UsageError(
                     f"{name}: this command does not work on the log of the cluster's metadata. A broker "

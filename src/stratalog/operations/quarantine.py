@@ -22,7 +22,7 @@ from stratalog.errors import StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import FileKind, parse_segment_file
+from stratalog.files.names import FileKind, check_one_meaning, parse_segment_file
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.limits import INT64_MAX
 from stratalog.log.api.outline import codec_name
@@ -156,9 +156,16 @@ class QuarantineRequest:
         paths = unique_paths(self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
-        for place in [*paths, *self._places()]:
-            quarantine = Quarantine(self.disk, place, clock=self.clock)
-            for entry in quarantine.entries():
+        found = [
+            (place, quarantine, quarantine.entries())
+            for place in [*paths, *self._places()]
+            for quarantine in [Quarantine(self.disk, place, clock=self.clock)]
+        ]
+        kept = {entry.partition for _, _, entries in found for entry in entries}
+        for name in self.names:
+            check_one_meaning(name, {_topic(each) for each in kept if name in (each, _topic(each))})
+        for place, quarantine, entries in found:
+            for entry in entries:
                 # A purged or erased range has a line that says so, and no bytes.
                 if entry.size and self._is_meant(entry):
                     yield KeptRange(id=id_of(entry), place=place, entry=entry), quarantine
@@ -168,8 +175,11 @@ class QuarantineRequest:
         return [place for place in map(absolute_path, self.places) if place not in own]
 
     def _is_meant(self, entry: ManifestEntry) -> bool:
-        topic = entry.partition.rpartition("-")[0]
-        return not self.names or entry.partition in self.names or topic in self.names
+        return not self.names or not {entry.partition, _topic(entry.partition)}.isdisjoint(self.names)
+
+
+def _topic(partition: str) -> str:
+    return partition.rpartition("-")[0]
 
 
 def id_of(entry: ManifestEntry) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from stratalog.clock import system_clock
 from stratalog.directory.partitions import FoundPartition
 from stratalog.errors import UsageError
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import TopicPartition, check_one_meaning
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.arguments import option_texts
@@ -74,13 +74,15 @@ def parse_start(text: str) -> Start:
 def chosen(paths: Sequence[str], names: Sequence[str], options: Mapping[str, str]) -> ReadOptions:
     """A read of these topics and partitions, or without names of all but Kafka's internal topics.
 
-    UsageError for a name that is not there.
+    UsageError for a name that is not there, or is both a topic and a partition of another topic.
     """
     parsed = ReadOptions.parse(option_texts(paths) | dict(options))
     if not names:
         return parsed
     there = [found.topic_partition for found in all_partitions(reader_for(*parsed.paths), parsed)]
     topics, partitions = {each.topic for each in there}, {str(each): each for each in there}
+    for name in names:
+        check_one_meaning(name, {each.topic for each in there if name in (each.topic, str(each))})
     if topics.isdisjoint(names) and all(name in partitions for name in names):
         return replace(parsed, assigned=tuple(partitions[name] for name in names))
     if partitions.keys().isdisjoint({*names} - topics):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -31,6 +31,7 @@ from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import PolicyViolationError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.names import check_one_meaning
 from stratalog.files.paths import last_name
 from stratalog.files.planned import PlannedDisk
 from stratalog.files.reading import DiskReader
@@ -119,7 +120,7 @@ class Erasure:
             topics = {topic for each in looking for topic in each.topics_of(name)}
             if not topics:
                 raise UsageError(f"{name}: there is no such topic or partition in {', '.join(paths)}.")
-            _check_name(name, topics)
+            check_one_meaning(name, topics)
         if self.selection.ranges and (
             len(self.names) > 1 or not all(each.are_partitions for each in looking)
         ):
@@ -258,13 +259,3 @@ def erase(
         engine=engine,
     )
     return erasure.run(on_progress)
-
-
-def _check_name(name: str, topics: Collection[str]) -> None:
-    """UsageError if a topic and a partition both have this name: one of the two may hold records to keep."""
-    if name in topics and len(topics) > 1:
-        topic, _, number = name.rpartition("-")
-        raise UsageError(
-            f"{name} is the name of a topic here, and also of partition {number} of topic {topic}. Name the "
-            f"topic's partitions one by one, as in {name}-0, or all of {topic}."
-        )
