@@ -82,6 +82,26 @@ def test_what_cat_prints_can_be_appended(
     assert copies[0] == copies[1]
 
 
+@pytest.mark.parametrize("count", [1, 3000])
+def test_a_record_without_a_time_that_cat_printed_was_refused(
+    tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str], count: int
+) -> None:
+    with stratalog.open_log(tmp_path / "a-0", create=True) as log:
+        for timestamp in (-1, 5, -1):
+            log.append_many([stratalog.NewRecord(b"%d" % each, None, (), timestamp) for each in range(count)])
+    assert main.run(["cat", str(tmp_path / "a-0"), "-J"]) == 0
+    given(stdin, capsys.readouterr().out.encode())
+
+    assert main.run(["append", str(tmp_path / "b-0"), "--create", "-J"]) == 0
+
+    copies = []
+    for name in ("a-0", "b-0"):
+        with stratalog.open_log(tmp_path / name, read_only=True) as log:
+            copies.append([(each.value, each.timestamp, each.timestamp_type) for each in log])
+    assert copies[0] == copies[1]
+    assert [times for _, times, _ in copies[0][::count]] == [-1, 5, -1]
+
+
 def test_what_cat_printed_of_bytes_that_are_not_text_became_other_bytes(
     tmp_path: Path, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_line_has_a_key_and_a_value() -> None:
             b'{"encoding": "base64", "headers": ["h", "/w==", "n", null], "key": "//4=", "payload": ""}',
             NewRecord(b"", b"\xff\xfe", (("h", b"\xff"), ("n", None))),
         ),
+        (b'{"payload": "v", "ts": -1}', NewRecord(b"v", timestamp=-1)),
         (b'{"encoding": null, "key": "//4=", "payload": "v"}', NewRecord(b"v", b"//4=")),
     ],
 )
@@ -173,7 +174,7 @@ def test_json_has_the_names_of_cat(line: bytes, record: NewRecord) -> None:
         (b'{"headers": ["a", 1]}', "the value of a header"),
         (b'{"ts": "today"}', "ts is not a number"),
         (b'{"ts": true}', "ts is not a number"),
-        (b'{"ts": -1}', "ts is not a number"),
+        (b'{"ts": -2}', "ts is not a number of milliseconds since 1970, or -1 for no time"),
         (b'{"encoding": "hex", "payload": "00"}', "encoding is not 'base64'"),
         (b'{"encoding": "base64", "payload": "\\\\xff"}', "is not base64"),
         (b'{"encoding": "base64", "payload": {"a": 1}}', "is not base64"),

@@ -28,6 +28,7 @@ from stratalog.log.new_records import NewRecord
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import counted, sentence
 from stratalog.records.base64_text import BASE64, from_base64
+from stratalog.records.batch import NO_TIMESTAMP
 from stratalog.records.build import Header
 from stratalog.records.compression import CodecName
 from stratalog.signals import GracefulStop
@@ -127,8 +128,8 @@ def _headers(
 def _time(found: Any) -> int | None:  # Any: a value of JSON
     if found is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= INT64_MAX:
-        raise ValueError("ts is not a number of milliseconds since 1970")
+    if not isinstance(found, int) or isinstance(found, bool) or not (NO_TIMESTAMP <= found <= INT64_MAX):
+        raise ValueError(f"ts is not a number of milliseconds since 1970, or {NO_TIMESTAMP} for no time")
     return found
 
 
