@@ -84,7 +84,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--value", "avro", "--value-schema", "SCHEMA"], "the Avro schema is not JSON"),
         (["--writer-option", "a=b"], "writer options are for Spark's writers"),
         (["--option", "isolation=most"], "isolation is 'most'"),
-        (["--since", "tea time"], "since is 'tea time'"),
+        (["--since", "tea time"], "'tea time' is not a time"),
+        (["--since", "2026-02-01", "--until", "1767225600000"], "--since is later than --until, so there is"),
     ],
 )
 def test_what_cannot_be_exported_is_told_before_spark_starts(

@@ -155,11 +155,22 @@ def test_values_that_duckdb_could_not_get_decoded_are_told_and_exit_1(
     assert by_duckdb(str(tmp_path), "SELECT count(*) FROM orders", "--value", "json") == 0
 
 
-def test_times_that_contradict_each_other_are_told_by_their_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    times = ["--since", "2026-01-02", "--until", "2026-01-01"]
+def test_times_that_contradict_each_other_are_told_as_by_cat(capsys: pytest.CaptureFixture[str]) -> None:
+    times = ["--since", "2026-01-02", "--until", "1767225600000"]
 
     assert by_duckdb(CLEAN, "SELECT 1", *times) == 2
-    assert "stratalog: --since says 1767312000000, --until says 1767225600000:" in capsys.readouterr().err
+    assert "stratalog: --since is later than --until, so there is nothing" in capsys.readouterr().err
+
+
+def test_a_time_in_milliseconds_was_refused_and_seconds_had_no_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    query = "SELECT count(*) AS n FROM rolled"
+
+    assert by_duckdb(CLEAN, query, "--until", "1794960494000") == 0
+    assert capsys.readouterr().err == ""
+    assert by_duckdb(CLEAN, query, "--until", "1794960494") == 0
+    assert "If 2026-11-18 is meant, write 1794960494000." in capsys.readouterr().err
 
 
 def test_null_and_empty_text_are_told_apart_in_csv(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from stratalog.cli.broker import BrokerFiles
-from stratalog.cli.options import config_option, parse_moment, places_argument, split_places, topic_option
+from stratalog.cli.options import (
+    check_span,
+    config_option,
+    places_argument,
+    since_option,
+    split_places,
+    topic_option,
+    until_option,
+)
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.spark_options import schema_options
 from stratalog.errors import UsageError
@@ -54,18 +62,8 @@ def parse_encodings(
     help="Start at this offset of each partition; -10 is ten before its end. Also beginning, end, and s@MS "
     "and e@MS for times.",
 )
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=parse_moment,
-    help="Start at the first record at or after this time.",
-)
-@click.option(
-    "--until",
-    metavar="TIME",
-    callback=parse_moment,
-    help="Stop before the first record at or after this time.",
-)
+@since_option
+@until_option
 @click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records.")
 @click.option(
     "-e",
@@ -182,8 +180,7 @@ def _check_times(
             "--follow never ends, so it cannot be combined with -e, --until or -o e@: leave those out, or "
             "leave out --follow."
         )
-    if since is not None and until is not None and since > until:
-        raise UsageError("--since is later than --until, so there is nothing between them: exchange them.")
+    check_span(since, until)
     if since is not None and any(not text.startswith("e@") for text in starts):
         raise UsageError("--since and -o both say where to start: give one of them.")
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stratalog.cli.broker import BrokerFiles
-from stratalog.cli.options import check_directories, config_option, directories_argument, gone_option
+from stratalog.cli.options import (
+    check_directories,
+    check_span,
+    config_option,
+    directories_argument,
+    gone_option,
+)
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.cli.spark_options import (
     decoding_options,
@@ -83,8 +89,8 @@ def export(
     decoding: dict[str, str],
     codec: str,
     writer_options: dict[str, str],
-    since: str | None,
-    until: str | None,
+    since: int | None,
+    until: int | None,
     headers: bool,
     batch_metadata: bool,
     committed: bool,
@@ -98,6 +104,7 @@ def export(
     Exit status: 0 if everything was exported; 1 if a key or a value could not be decoded, or records were
     left out (--option onCorruption=skip); 2 for wrong usage; 3 if the command refused or failed.
     """
+    check_span(since, until)
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
     asked = source_options(

@@ -78,6 +78,26 @@ def parse_moment(_context: click.Context, _option: click.Parameter, text: str | 
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+since_option = click.option(
+    "--since",
+    metavar="TIME",
+    callback=parse_moment,
+    help="Start at the first record at or after this time.",
+)
+until_option = click.option(
+    "--until",
+    metavar="TIME",
+    callback=parse_moment,
+    help="Stop before the first record at or after this time.",
+)
+
+
+def check_span(since: int | None, until: int | None) -> None:
+    """UsageError if nothing can be between these times."""
+    if since is not None and until is not None and since > until:
+        raise UsageError("--since is later than --until, so there is nothing between them: exchange them.")
+
+
 now_option = click.option(
     "--now",
     metavar="TIME",

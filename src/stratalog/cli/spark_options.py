@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from stratalog.cli.options import since_option, until_option
 from stratalog.cli.output import Command, Output
 from stratalog.errors import UsageError
 from stratalog.jobs.decoding.asked import DECODED, ENCODING_NAMES, Encoding
@@ -50,8 +51,8 @@ def read_options(command: Command) -> Command:
             "--batch-metadata", is_flag=True, help="Also read the columns about each record's batch."
         ),
         click.option("--headers", is_flag=True, help="Also read the column headers."),
-        click.option("--until", metavar="TIME", help="Stop before the first record at or after this time."),
-        click.option("--since", metavar="TIME", help="Start at the first record at or after this time."),
+        until_option,
+        since_option,
     ):
         command = option(command)
     return command

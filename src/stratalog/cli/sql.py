@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stratalog.cli.broker import BrokerFiles
-from stratalog.cli.options import config_option
+from stratalog.cli.options import check_span, config_option
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.spark_options import decoding_options, read_options, source_options, started_spark
 from stratalog.errors import UsageError
@@ -60,8 +60,8 @@ def sql(
     limit: int,
     backend: str,
     decoding: dict[str, str],
-    since: str | None,
-    until: str | None,
+    since: int | None,
+    until: int | None,
     headers: bool,
     batch_metadata: bool,
     committed: bool,
@@ -87,6 +87,7 @@ def sql(
         raise UsageError("give the log directories, or --config, and then the query in quotes.")
     paths = list(BrokerFiles.of(config, tuple(given)).directories)
     output.as_json = format_name == "json"  # errors too
+    check_span(since, until)
     asked: dict[str, Any] = {
         "since": since,
         "until": until,
