@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import stratalog
 from stratalog.cli import main
 from tests.fixtures.catalog import log_dirs
 from tests.manager.running import contents, fixture_copy
 from tests.operations.test_disk_tree import found_by_find, in_ncdu
 
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 (LOGS,) = log_dirs("4.3.1", "clean")
 
 
@@ -70,6 +73,24 @@ def test_ncdu_s_file_was_written_into_a_log_directory(
 
     assert "is inside a log directory" in capsys.readouterr().err
     assert contents(data) == before
+
+
+def test_names_in_brackets_were_not_in_the_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    (data / "note.txt").write_text("mine")
+    with stratalog.open_log(tmp_path / "keys-0", create=True) as log:
+        log.append_many([stratalog.NewRecord(b"v", key) for key in (b"", b"", None, b"a", b"a", b"b")])
+    (tmp_path / "keys-0").rename(data / "keys-0")
+
+    assert main.run(["du", str(data), "--plain", "--top", "0"]) == 0
+    assert main.run(["du", str(data), "keys", "--keys", "--plain", "--top", "2"]) == 0
+
+    shown = {*re.findall(r"(?m)^\([a-z ]+\)", capsys.readouterr().out)}
+    assert shown >= {"(other files)", "(empty key)", "(no key)", "(other keys)"}
+    section = PAGE.read_text().partition("## `stratalog du`")[2].partition("\n## ")[0]
+    assert {name for name in shown if f"`{name}`" not in section} == set()
 
 
 def test_the_clock_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
