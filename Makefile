@@ -68,7 +68,7 @@ chromium:
 	@sh tools/chromium.sh
 
 .PHONY: test-seeded
-test-seeded: kernels chromium  ## The tests of quick, with a tenth of the deep counts instead of a handful
+test-seeded: kernels chromium  ## The tests of quick, with at most a tenth of the deep counts instead of a handful
 	$(IN_MEMORY) STRATALOG_PROFILE=ci $(LATER) $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled

@@ -28,7 +28,7 @@ _SHARED: dict[str, Any] = {
     "print_blob": False,
 }
 settings.register_profile(profile.QUICK, max_examples=profile.HANDFUL, **_SHARED)
-settings.register_profile(profile.CI, max_examples=50, **_SHARED)
+settings.register_profile(profile.CI, max_examples=25, **_SHARED)
 settings.register_profile(profile.DEEP, max_examples=1000, **_SHARED)
 settings.load_profile(profile.current())
 # Tables obey it, and pytest-xdist sets it in its workers.

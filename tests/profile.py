@@ -1,4 +1,4 @@
-"""How much of a test's work this run does: a handful (quick), a tenth (ci) or all of it (deep).
+"""How much of a test's work this run does: a handful (quick), a tenth at most (ci) or all of it (deep).
 
 STRATALOG_PROFILE names the profile; `make quick`, `make test` and `make test-deep` set it. The same
 name picks the Hypothesis profile in tests/conftest.py.
@@ -21,7 +21,10 @@ def current() -> str:
 
 
 def examples(deep: int, *, quick: int = HANDFUL, ci: int | None = None) -> int:
-    """How many cases to run if the full count is `deep`: all, a tenth (or `ci`), or `quick` of them."""
+    """How many cases to run if the full count is `deep`: all, a tenth (or `ci`), or `quick` of them.
+
+    `ci` is fewer than a tenth where each case takes long and there are others like it.
+    """
     match current():
         case "deep":
             return deep

@@ -25,7 +25,7 @@ CHUNKS = 4
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.parametrize("life_of", [NodeLife, CompactingLife, MovingLife, ReplicaLife, QueueLife])
 def test_nothing_is_found_in_what_a_life_leaves(life_of: type[NodeLife], chunk: int) -> None:
-    for number in range(max(1, profile.examples(LIVES, quick=4, ci=16) // CHUNKS)):
+    for number in range(max(1, profile.examples(LIVES, quick=4, ci=8) // CHUNKS)):
         life = life_of(chunk * LIVES + number, lambda _: None)
         life.run()
         with life.opened(life.disk, shut_down=True):

@@ -25,14 +25,14 @@ IMAGES = {  # of the deep run
     MovingLife: 20_000,
     QueueLife: 10_000,
 }
-# 10,000 in all. Of lone logs twice their share: one of their images takes a third of the time.
+# 10,000 in all. Of lone logs three times their share: one of their images takes a quarter of the time.
 IN_CI = {
-    NodeLife: 2_400,
-    LoneLife: 3_800,
-    ReplicaLife: 1_000,
-    CompactingLife: 1_300,
-    MovingLife: 1_000,
-    QueueLife: 500,
+    NodeLife: 1_400,
+    LoneLife: 6_400,
+    ReplicaLife: 600,
+    CompactingLife: 700,
+    MovingLife: 600,
+    QueueLife: 300,
 }
 SEEDS_OF_A_CHUNK = 10_000
 MANY_LIVES = 10

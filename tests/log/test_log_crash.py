@@ -268,7 +268,8 @@ def whole_records(data: bytes) -> Iterator[tuple[int, bytes | None]]:
 def chosen_steps(count: int) -> list[int]:
     """Every step in deep, otherwise a seeded part; the last one, after the clean-shutdown file, always."""
     steps = range(1, count + 1)
-    some = random.Random(4).sample(steps, min(count, profile.examples(count, quick=6)))
+    wanted = profile.examples(count, quick=6, ci=max(6, count // 20))
+    some = random.Random(4).sample(steps, min(count, wanted))
     return sorted({*some, count})
 
 

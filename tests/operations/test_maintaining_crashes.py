@@ -70,8 +70,8 @@ def steps_of(command: Command) -> list[int]:
 
 
 CASES = [(command, step) for command in COMMANDS for step in steps_of(command)]
-# All of it deep, a seeded tenth in ci. With `erase` (test_erasing_crashes.py) more than 3,000 states.
-PART = {profile.DEEP: 1, profile.CI: 10, profile.QUICK: 20}[profile.current()]
+# All of it deep, a seeded twentieth in ci. With `erase` (test_erasing_crashes.py) more than 3,000 states.
+PART = {profile.DEEP: 1, profile.CI: 20, profile.QUICK: 40}[profile.current()]
 CHOSEN = sorted(random.Random("maintain").sample(CASES, -(-len(CASES) // PART)), key=CASES.index)
 
 

@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 SEED = 14
 # Cases in `make test-deep`, in `make test`, in `make quick`; and how many a process runs.
 GROUPS = {
-    "files": (730_000, 3_000, 600, 20_000),
-    "segments": (40_000, 300, 60, 4_000),
-    "directories": (28_000, 150, 60, 4_000),
+    "files": (730_000, 1_500, 600, 20_000),
+    "segments": (40_000, 150, 60, 4_000),
+    "directories": (28_000, 80, 60, 4_000),
     "links": (2_000, 30, 20, 500),
 }
 MET = {

@@ -26,7 +26,7 @@ from tests.properties.mutate import mutated
 
 ROOT = Path(__file__).parents[2]
 SEED = 20_000
-CASES = profile.examples(200_000, quick=1000, ci=2000)
+CASES = profile.examples(200_000, quick=1000, ci=1000)
 BLOCK = 5000
 BLOCKS = range(0, CASES, BLOCK)
 

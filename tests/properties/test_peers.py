@@ -32,7 +32,7 @@ from tests.properties.peers import (
 )
 from tests.properties.strategies import INT16_MAX, INT32_MAX, INT64_MAX, Batch, batches, record_lists
 
-EXAMPLES = profile.examples(2000, ci=60)
+EXAMPLES = profile.examples(2000, ci=25)
 
 
 def build(batch: Batch, codec: Codec) -> bytes:

@@ -2,7 +2,7 @@
 
 After each crash: the directory loads, no record is lost that was on the device, nothing damaged is served,
 bytes that were cut off can be restored from quarantine, and a second recovery changes no byte. `sweeping.py`
-has the directory and what must be found in it. All of it deep, a seeded tenth in ci.
+has the directory and what must be found in it. All of it deep, a seeded twentieth in ci.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MARKER = f"{ROOT}/.kafka_cleanshutdown"
 RECOVERY_POINTS = f"{ROOT}/recovery-point-offset-checkpoint"
 Story = Callable[[SimulatedDisk, Told], None]
 MOST = 6  # states for each step: with many files open there are hundreds, which differ little
-PART = {profile.DEEP: 1, profile.CI: 10, profile.QUICK: 40}[profile.current()]
+PART = {profile.DEEP: 1, profile.CI: 20, profile.QUICK: 40}[profile.current()]
 
 
 def recovered(disk: SimulatedDisk, _: Told) -> None:

@@ -69,7 +69,7 @@ def steps() -> list[int]:
 
 
 STEPS = steps()
-PART = {profile.DEEP: 1, profile.CI: 10, profile.QUICK: 20}[profile.current()]
+PART = {profile.DEEP: 1, profile.CI: 20, profile.QUICK: 40}[profile.current()]
 CHOSEN = sorted(random.Random("split").sample(STEPS, -(-len(STEPS) // PART)))
 
 

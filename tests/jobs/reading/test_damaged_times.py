@@ -145,7 +145,7 @@ def test_reads_by_time_in_a_damaged_log_are_right_or_tell(
                 [NewRecord(rnd.randbytes(1300), timestamp=each) for each in times[start : start + 6]],
                 codec=rnd.choice(["none", "none", "zstd"]),
             )
-    for number in range(profile.examples(60, ci=4, quick=4)):
+    for number in range(profile.examples(60, ci=2, quick=2)):
         copy = Path(shutil.copytree(tmp_path / "a", tmp_path / f"{number}"))
         file = rnd.choice(sorted((copy / "t-0").glob("*.log"))[:-1])
         data = bytearray(file.read_bytes())

@@ -62,7 +62,8 @@ def steps_of_a_commit() -> tuple[int, int]:
 
 
 FIRST, LAST = steps_of_a_commit()
-CHOSEN = range(FIRST + 1, LAST + 1, max(1, (LAST - FIRST) // profile.examples(LAST - FIRST, quick=8)))
+STEPS = LAST - FIRST
+CHOSEN = range(FIRST + 1, LAST + 1, max(1, STEPS // profile.examples(STEPS, quick=8, ci=max(8, STEPS // 20))))
 
 
 def crashed_at(step: int) -> Iterator[SimulatedDisk]:

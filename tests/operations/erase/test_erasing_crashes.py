@@ -3,7 +3,7 @@
 The directory has a log of plain batches and one with transactions, and copies of their segments in every
 other place where records are kept: in quarantine, readable and torn, in files and directories that wait for
 their deletion, in a directory that was set aside, in what a failed cleaner has left. All of it deep, a seeded
-tenth in ci.
+twentieth in ci.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROOT, MARKER = "/data", "/data/.kafka_cleanshutdown"
 PLAIN, MIXED = (TopicPartition("compacted", number) for number in range(2))
 STATES_OF_A_STEP = 4
 LEAST_STATES = 1800  # and two refusals for each of 704 steps; `retain` and `compact` have 1,336 states more
-PART = {profile.DEEP: 1, profile.CI: 10, profile.QUICK: 40}[profile.current()]
+PART = {profile.DEEP: 1, profile.CI: 20, profile.QUICK: 40}[profile.current()]
 SECRET = b"a"  # the key that is erased
 
 
