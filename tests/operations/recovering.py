@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,9 +36,15 @@ def left_by(engine: Engine | None, root: Path, directories: Sequence[Path], **op
     document = report.to_document()
     for key in ("seconds", "devices"):
         del document[key]
-    # The lines of a quarantine are in the order in which partitions were finished.
     files = {
-        name: sorted(data.replace(str(root).encode(), b"").splitlines()) if name.endswith(".jsonl") else data
-        for name, data in files_of(root).items()
+        name: _lines(data, root) if name.endswith(".jsonl") else data for name, data in files_of(root).items()
     }
     return json.dumps(document, default=str).replace(str(root), ""), files
+
+
+def _lines(data: bytes, root: Path) -> list[bytes]:
+    """The lines of a quarantine without what differs between copies.
+
+    They are in the order in which partitions were finished, and name the inodes of files moved as a whole.
+    """
+    return sorted(re.sub(rb'"inode": \d+', b"", data.replace(str(root).encode(), b"")).splitlines())
