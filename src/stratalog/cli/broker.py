@@ -62,7 +62,7 @@ class BrokerFiles:
 
     @property
     def metadata_place(self) -> str | None:
-        """Where the broker looks for its cluster's metadata; None if unknown, as for a copy."""
+        """Where the broker looks for its cluster's metadata; None if these directories are not its own."""
         if self.metadata_directory is not None:
             return self.metadata_directory
         known = {os.path.realpath(directory) for directory in self.log_dirs}

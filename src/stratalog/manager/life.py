@@ -20,7 +20,7 @@ class ManagerLife:
         tell_in_child(self)
 
     def begin(self) -> None:
-        """UsageError unless it may be started now; this process is the one that starts it."""
+        """UsageError unless it may be started now. Remembers this process as the one that started it."""
         if self._is_open:
             self.check_opener()
             raise UsageError("this log manager was already started.")

@@ -66,10 +66,10 @@ _Offsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 class LogManager:
     """The logs in these directories, or in those of `server`. Call `startup` first, or use a `with`.
 
-    Topics have the settings of `topics`, or those in the cluster's metadata in one of the directories, which
-    override `server`. `set_strays_aside` renames partitions that, by that metadata, do not belong to this
-    node. `high_watermark_follows_end` is for logs without replicas: appended records can be read at once.
-    Thread-safe.
+    The settings of topics come from `topics`, or else from the cluster's metadata in one of the directories.
+    Both override `server`. `set_strays_aside` renames partitions that, by that metadata, do not belong to
+    this node. `high_watermark_follows_end` is for logs without replicas: appended records can be read at
+    once. Thread-safe.
     """
 
     def __init__(

@@ -23,7 +23,11 @@ class FormatReport(ChangeReport):
 
     @classmethod
     def of(cls, result: FormatResult) -> FormatReport:
-        """The report of this result. A recovery that only took over closed logs is left out."""
+        """The report of this result.
+
+        It does not mention a recovery that found nothing, and only took over lone logs that were closed
+        cleanly.
+        """
         recovery = None
         if result.recovery is not None:
             assessed = assess(result.recovery, RecoverOptions())

@@ -68,7 +68,7 @@ def parse_format(text: str) -> Format:
 
 
 def default_format(*, delimiter: str = "\\n", key_delimiter: str | None = None) -> Format:
-    """What is printed without a format: the value, after the key if it has a delimiter."""
+    """What is printed without a format: the value; the key and its delimiter before it if there is one."""
     end = unescaped(delimiter)
     if key_delimiter is None:
         return FormatField("s"), end

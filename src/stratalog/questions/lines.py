@@ -67,7 +67,7 @@ class Style:
     def maker(self, partition: TopicPartition) -> LineMaker | None:
         """What makes the same lines straight from the decoded rows of a partition; None if nothing does.
 
-        Keys and values must not be decoded first.
+        Only for keys and values that are printed as their own bytes, without an encoding such as `avro`.
         """
         if self.format is None:
             return None
@@ -86,7 +86,7 @@ class Style:
         return LineMaker(parts)
 
     def lines(self, batch: pa.RecordBatch) -> pa.Array:
-        """A line for each row of a batch that has these columns; of bytes."""
+        """An array of bytes, a line for each row. The batch must have the columns of `columns`."""
         import pyarrow.compute as pc
 
         if self.format is None:

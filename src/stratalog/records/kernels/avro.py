@@ -28,8 +28,8 @@ ARRAY    blocks of items          node of an item                      1 if item
 DEFAULT  a constant, by a node    node              constants: from    to
 FAIL     nothing                  the code
 
-A map is an array of records of a key and a value; the record itself has no column. Node 0 is the null of the
-whole value.
+A map is an array of records of a key and a value; the record itself has no column. For a
+row whose whole value is null, node 0 is run: it adds a null to the columns.
 """
 
 from __future__ import annotations
@@ -277,8 +277,8 @@ def _run(
                     if nodes[parent, C] == 1:
                         empty_items += count
                         limit = MOST_EMPTY_ITEMS - empty_items + count
-                    # There cannot be more items with bytes than bytes. The lowest number has no positive
-                    # counterpart.
+                    # An item takes at least one byte, so there cannot be more items than bytes are left. The
+                    # lowest int64 is still negative: `-count` does not change it.
                     if count < 0 or count > limit:
                         return BAD_COUNT
                     position = after
@@ -296,8 +296,8 @@ def _decimal(
 ) -> tuple[bool, Any, Any]:
     """A number in two's complement, its highest byte first, as (whether it fits, upper half, lower half).
 
-    From `limits` on, `lists` has the smallest and the largest number of so many digits, each as two halves. A
-    number between them fits.
+    From `limits` on, `lists` has the smallest and the largest number that the decimal's precision allows,
+    each as two halves. A number between them fits.
     """
     is_negative = size > 0 and load_u8(source, position) >= 0x80
     high = np.int64(-1 if is_negative else 0)

@@ -64,7 +64,8 @@ def load_u32(data: Bytes, position: int) -> int:
 @compiled_by(intrinsic("load_i64"))
 def load_i64(data: Bytes, position: int) -> Any:  # Any: np.int64, which mypy does not accept as an int
     # Not an int: what is computed from damaged offsets and timestamps must wrap, as in Java. In compiled code
-    # only the functions below wrap: before a comparison, a plain `+` or `-` of such numbers is wrong.
+    # only the functions below wrap. If the result of a plain `+` or `-` is compared, LLVM may change the
+    # comparison; see `wrapped_sum`.
     return np.int64(int.from_bytes(data[position : position + 8].tobytes(), "big", signed=True))
 
 
