@@ -22,6 +22,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
 from stratalog.log.cleaning.distributed import CleaningPlan, RewrittenGroup, clean_in_parts
 from stratalog.log.cleaning.transactions import OpenData
+from stratalog.operations import rehearsing
 from stratalog.operations.compact import Compaction
 from stratalog.operations.maintaining import Maintenance
 from stratalog.operations.read_progress import CountRead
@@ -256,6 +257,27 @@ def test_a_dry_run_counted_the_passes_of_this_process_although_a_cluster_needs_o
     assert cleaned is not None
     assert cleaned.passes == 1
     assert [each.cleaned for each in done.partitions] == [cleaned]
+
+
+@pytest.mark.parametrize(("slots", "is_known"), [(12, True), (5, False)])
+def test_a_dry_run_for_a_cluster_with_more_offsets_than_a_map_can_hold_reported_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slots: int, is_known: bool
+) -> None:
+    monkeypatch.setattr(rehearsing, "LARGEST_MAP_SIZE", 24 * slots)
+    with Planted(tmp_path, t=SETTINGS) as planted:
+        planted.fill("t", 41, keys=7)
+    config = ManagerConfig(log_cleaner_dedupe_buffer_size=96)
+
+    (planned,) = compacted(planted, Parts(), dry_run=True, config=config).partitions
+    (done,) = compacted(planted, Parts(), config=config).partitions
+
+    assert done.cleaned is not None
+    if is_known:
+        assert planned.cleaned == done.cleaned
+        assert planned.not_known is None
+    else:
+        assert planned.cleaned is None
+        assert "more than 4 keys" in (planned.not_known or "")
 
 
 def test_a_dry_run_with_an_engine_did_not_foresee_that_there_is_no_room(

@@ -134,7 +134,7 @@ class Compaction:
             words = f"the result of a compaction is not known: {error}"
             return PartitionWork(name=partition.name, error=words, deleted=gone)
         cleaned = None
-        if found.found is not None:
+        if found.found is not None and found.not_known is None:
             cleaned = Cleaned(
                 first_dirty=found.found.first_dirty,
                 end_offset=found.end_offset,
@@ -146,7 +146,9 @@ class Compaction:
                 records_written=found.records_written,
                 records_without_key=found.records_without_key,
             )
-        return PartitionWork(name=partition.name, cleaned=cleaned, deleted=found.deleted)
+        return PartitionWork(
+            name=partition.name, cleaned=cleaned, not_known=found.not_known, deleted=found.deleted
+        )
 
     def _foresee(self, partition: Partition, now: int) -> None:
         """Raise the error with which the engine would refuse the log."""

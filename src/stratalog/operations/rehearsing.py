@@ -7,6 +7,7 @@ ones. The directory is not written to.
 A log with more keys than the offset map can hold takes several passes, and each pass reads what the previous
 one has written. These files go to a separate directory, outside the log, which is removed at the end. A
 cluster needs one pass for any number of keys: with `in_one_pass`, such a log is read again with a larger map.
+Several passes would not do instead: they can leave fewer records than one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from stratalog.operations.looking import Partition
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
 
-# A map for 200 million keys. A log whose dirty part has more offsets is rehearsed in several passes.
+# A map for 200 million keys. The one pass of a cluster over a log with more keys cannot be rehearsed.
 LARGEST_MAP_SIZE = 5 << 30
 
 
@@ -49,10 +50,12 @@ class Rehearsal:
     `found` is the dirty part to clean. `cleanable_size` is everything that the cleaner reads for it,
     including the clean part.
 
-    `deleted` are the segments that retention deletes, before the cleaning and after it.
+    `deleted` are the segments that retention deletes, before the cleaning and after it. `not_known` says why
+    the cleaning could not be rehearsed.
     """
 
     found: LogToClean | None
+    not_known: str | None = None
     deleted: tuple[Decision, ...] = ()
     end_offset: int = -1
     passes: int = 0
@@ -178,8 +181,15 @@ class Rehearser:
         result = self._first_pass(log, self.offset_map, now)
         if self.in_one_pass and result.end_offset < found.first_uncleanable:
             larger = _map_for(found.first_uncleanable - found.first_dirty)
-            if larger is not None:
-                result = self._first_pass(log, larger, now)
+            result = self._first_pass(log, larger, now)
+            if result.end_offset < found.first_uncleanable:
+                words = (
+                    f"its dirty part has more than {larger.capacity:,} keys, too many for the memory of a "
+                    "dry run. The cluster compacts it in one pass"
+                )
+                return Rehearsal(
+                    found=found, not_known=words, deleted=stage.deleted, size_before=size, size_after=size
+                )
         if result.end_offset >= found.first_uncleanable:
             facts = _facts_after(stage.segments, result)
             rehearsal = self._rehearsal(partition, stage, found, [result], facts, now)
@@ -283,10 +293,10 @@ class Rehearser:
                 Disk().release(directory)
 
 
-def _map_for(offsets_count: int) -> OffsetMap | None:
-    """A map that holds a key for each of these offsets; None if that is too much memory."""
+def _map_for(offsets_count: int) -> OffsetMap:
+    """A map that holds a key for each of these offsets, but not a larger one than memory allows."""
     size = SLOT_SIZE * (int(offsets_count / DEFAULT_LOAD_FACTOR) + 2)
-    return OffsetMap(size) if size <= LARGEST_MAP_SIZE else None
+    return OffsetMap(min(size, LARGEST_MAP_SIZE))
 
 
 def _facts_after(segments: SegmentReaders, result: CleanResult) -> list[SegmentFacts]:
