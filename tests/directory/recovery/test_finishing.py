@@ -201,6 +201,32 @@ def test_what_was_cut_off_before_another_partition_failed_is_reported(tmp_path: 
     assert {name for cut in cuts if cut for name in cut.split(", ")} == kept
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("written", [True, False])
+def test_what_was_cut_off_before_its_own_partition_failed_was_in_no_report(
+    tmp_path: Path, written: bool, keeps: bool
+) -> None:
+    directory = copy_of("killed", tmp_path / "data")
+    (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    log = max((directory / "rolled-0").glob("*.log"), key=lambda path: (path.stat().st_size > 100, path.name))
+    size = log.stat().st_size
+    damage(log)
+    for path in directory.glob("rolled-0/*.timeindex"):
+        path.unlink()
+
+    report = recover_one(
+        directory, disk=RefusingDisk(directory / "rolled-0", written=written), keeps_cuts=keeps
+    )
+
+    assert report.outcome is Outcome.FAILED
+    (part,) = [part for part in report.partitions if part.name == "rolled-0"]
+    (cut,) = part.cuts
+    assert (cut.file, cut.size) == (log.name, size - log.stat().st_size)
+    assert cut.size > 0
+    kept = [file for entry in Quarantine(Disk(), directory).entries() for file in entry.files]
+    assert kept == ([cut.kept_as] if keeps else [])
+
+
 def test_partitions_that_wait_are_finished_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

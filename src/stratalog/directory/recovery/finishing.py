@@ -21,10 +21,11 @@ from stratalog.directory.recovery.result import PartitionReport
 from stratalog.errors import DiskError, QuarantineFullError, StratalogError
 from stratalog.files.disk import Disk
 from stratalog.files.paths import join_path
+from stratalog.log.recovery.applied import Applied
 from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.quarantine import FileRange, Quarantine
-from stratalog.log.recovery.run import apply_in_rounds, plan_scanned, with_names
+from stratalog.log.recovery.run import apply_in_rounds, cuts_applied, plan_scanned, with_names
 from stratalog.log.recovery.steps import Files, names_in_quarantine, ranges_to_keep
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask
@@ -52,6 +53,8 @@ class PartitionRecovery:
         self.segments_remaining = len(survey.scans)
         self.is_finished = False
         self.size = sum(task.size + _SIZE_OF_A_SCAN for task in survey.scans)
+        self.applied = Applied()
+        self.to_apply: RecoveryPlan | None = None  # while it is applied
         self._results: dict[str, ScanResult] = {}
         self._lock = threading.Lock()
 
@@ -163,7 +166,7 @@ class Finisher:
             except StopIteration as end:
                 plans.append((work, end.value))
             except StratalogError as error:
-                work.directory.fail(error)
+                self._fail(work, error)
 
         for work in works:
             if work.directory.error is None:
@@ -193,9 +196,29 @@ class Finisher:
                 try:
                     self._disk.replace_all(files)
                 except StratalogError as error:
-                    work.directory.fail(error)
+                    self._fail(work, error)
                     failed.add(work)
         return failed
+
+    def _fail(self, work: PartitionRecovery, error: StratalogError) -> None:
+        """Fail the directory; what was already cut off from the partition is reported.
+
+        The next run finds nothing to cut there, so only this report can list it.
+        """
+        work.directory.fail(error)
+        if work.to_apply is None:
+            return
+        plan = cuts_applied(work.to_apply, work.applied)
+        if plan.cuts:
+            plan = self._with_places(plan, self._quarantines_of(work.directory), work.directory.path)
+            work.directory.partitions[work.entry.name] = PartitionReport(
+                name=work.entry.name,
+                topic_partition=work.entry.topic_partition,
+                scanned_bytes=plan.scanned_bytes,
+                is_changed=True,
+                is_only_torn_tail=plan.is_only_torn_tail,
+                cuts=plan.cuts,
+            )
 
     def _sync(self, plans: Sequence[tuple[PartitionRecovery, RecoveryPlan]]) -> set[PartitionRecovery]:
         """Sync the files that were accepted or cut, and the names; returns the partitions that failed.
@@ -211,7 +234,7 @@ class Finisher:
                     action(path)
                 except StratalogError as error:
                     failed.add(work)
-                    work.directory.fail(error)
+                    self._fail(work, error)
 
         disk = self._disk
         files = [
@@ -271,14 +294,19 @@ class Finisher:
 
     def _apply(self, work: PartitionRecovery, plan: RecoveryPlan) -> Generator[Files, None, RecoveryPlan]:
         """Apply the plan; returns it with the places where cuts are kept."""
-        directory = work.directory
+        directory, work.to_apply = work.directory, plan
         quarantines = [*self._quarantines_of(directory)] if plan.cuts else []
         full: list[Quarantine] = []
         while True:
             quarantine = quarantines.pop(0) if quarantines else None
             try:
                 done = yield from apply_in_rounds(
-                    self._disk, plan, quarantine, full=full, before_change=directory.locks.check
+                    self._disk,
+                    plan,
+                    quarantine,
+                    full=full,
+                    before_change=directory.locks.check,
+                    applied=work.applied,
                 )
                 break
             except QuarantineFullError:

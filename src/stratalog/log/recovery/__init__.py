@@ -1,5 +1,6 @@
 """Recovery of one partition: survey, scan, plan, and only then change.
 
+applied               what the steps have done so far, for a report after a step has failed
 facts                 the values that a plan and its report are made of
 findings              findings of the sequence, in words
 index_checks          whether the indexes of a segment that is not scanned match its log

@@ -12,6 +12,7 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
+from stratalog.log.recovery.applied import Applied
 from stratalog.log.recovery.facts import Cut
 from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
@@ -125,14 +126,25 @@ def apply_in_rounds(
     *,
     full: Sequence[Quarantine] = (),
     before_change: Callable[[], object] | None = None,
+    applied: Applied | None = None,
 ) -> Generator[Files, None, RecoveryPlan]:
-    """As `apply_plan`, but it yields the files that must be written before it continues."""
+    """As `apply_plan`, but it yields the files that must be written before it continues.
+
+    `applied` is kept up to date.
+    """
     disk.release(plan.directory)
     kept = yield from steps_in_rounds(
-        disk, plan.directory, plan.steps, quarantine, full=full, before_change=before_change
+        disk, plan.directory, plan.steps, quarantine, full=full, before_change=before_change, applied=applied
     )
     disk.release(plan.directory)
     return with_names(plan, [(step, one.file, one.files) for step, one in kept])
+
+
+def cuts_applied(plan: RecoveryPlan, applied: Applied) -> RecoveryPlan:
+    """The plan after a step has failed, with only those cuts that are done or in quarantine."""
+    named = with_names(plan, [(step, one.file, one.files) for step, one in applied.kept])
+    done = (cut for cut in named.cuts if cut.kept_as is not None or cut.file in applied.shortened)
+    return replace(named, cuts=tuple(done))
 
 
 def with_names(plan: RecoveryPlan, kept: Iterable[tuple[Keeping, str, Sequence[str]]]) -> RecoveryPlan:

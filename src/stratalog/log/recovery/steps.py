@@ -26,6 +26,7 @@ from stratalog.files.entries import inode_of
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
+from stratalog.log.recovery.applied import Applied
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import FileRange, Quarantine, log_directory_of
@@ -151,15 +152,17 @@ def steps_in_rounds(
     *,
     full: Sequence[Quarantine] = (),
     before_change: Callable[[], object] | None = None,
+    applied: Applied | None = None,
 ) -> Generator[Files, None, Kept]:
     """As `apply_steps`, but it stops whenever files must be written, and yields them.
 
     The caller replaces them (`Disk.replace_all`), together with those of other partitions, and continues.
+    `applied` is kept up to date.
     """
     todo = tuple(steps)
     if not todo:
         return ()
-    run = _Run(disk, os.fspath(directory), quarantine, full)
+    run = _Run(disk, os.fspath(directory), [quarantine, *full], applied or Applied())
     run.require_room(todo)
     if before_change is not None:
         before_change()
@@ -251,14 +254,14 @@ class _Run:
     """One application of a plan; it remembers the files as its own steps left them."""
 
     def __init__(
-        self, disk: Disk, directory: str, quarantine: Quarantine | None, full: Sequence[Quarantine]
+        self, disk: Disk, directory: str, places: Sequence[Quarantine | None], applied: Applied
     ) -> None:
-        self.kept: list[tuple[Keeping, ManifestEntry]] = []
+        self.kept, self._shortened = applied.kept, applied.shortened
         self._disk = disk
         self._directory = directory
         self._partition = last_name(os.path.normpath(directory))
-        self._quarantine = quarantine
-        self._places = [*full] if quarantine is None else [quarantine, *full]
+        self._quarantine = places[0]
+        self._places = [place for place in places if place is not None]
         self._renamed: dict[str, str] = {}
         self._left: dict[str, FileFact] = {}
 
@@ -317,6 +320,8 @@ class _Run:
                 raise PreconditionError(self._path(step.to), "no file", _words(target))
             self._require(step.over)
         self._disk.rename(self._path(name), self._path(step.to))
+        if step.over is not None:
+            self._shortened.add(_live_name(step.to))
         self._left.pop(step.to, None)
         self._renamed.pop(step.to, None)
         self._renamed[name] = step.to
@@ -329,6 +334,7 @@ class _Run:
             return
         self._require(step.file)
         self._disk.truncate(self._path(name), step.size)
+        self._shortened.add(_live_name(name))
         self._remember(name)
 
     def _is_written(self, step: WriteFile) -> bool:
@@ -382,6 +388,7 @@ class _Run:
         if quarantine is None:
             if isinstance(step, KeepFile):
                 self._disk.delete(path)
+                self._shortened.add(live)
         elif isinstance(step, KeepFile):
             kept = quarantine.keep_file(path, partition=self._partition, file=live, reason=step.why)
             self.kept.append((step, kept))
