@@ -1,4 +1,6 @@
-"""Runs every small call of a kernel in both of its forms, and compares what they return and write.
+"""Runs every small call of a kernel in all its forms, and compares what they return and write.
+
+The forms are plain Python, Numba's machine code, and the same from an image, if there is one.
 
 In a process of its own, before any kernel runs: a kernel whose machine code is in use is not seen any more.
 For whole files of tests: `pytest -p tests.both_forms tests/log`.
@@ -12,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from stratalog.records.kernels.jit import Kernel
+from stratalog.records.kernels.loaded import UNKNOWN
 
 calls: Counter[str] = Counter()
 """How often each kernel was compared."""
+calls_of_images: Counter[str] = Counter()
+"""How often an image was among what was compared."""
 
 
 def compare_always() -> None:
@@ -35,10 +40,16 @@ def pytest_unconfigure() -> None:
 def _call_both(kernel: Kernel[..., Any], *arguments: Any) -> Any:
     if not kernel.is_small(*arguments):
         return kernel.machine_code()(*arguments)
-    copies = _copied(arguments)
+    before, copies = _copied(arguments), _copied(arguments)
     plain = kernel.run_plain(*copies)
     compiled = kernel.machine_code()(*arguments)
-    calls[f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}"] += 1
+    loaded = kernel.run_loaded(*before)
+    name = f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}"
+    if loaded is not UNKNOWN:
+        calls_of_images[name] += 1
+        assert _is_same(loaded, compiled), (name, loaded, compiled)
+        assert _is_same(before, arguments), name
+    calls[name] += 1
     assert _is_same(plain, compiled), (kernel.__name__, plain, compiled)
     assert _is_same(copies, arguments), kernel.__name__
     return compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -121,16 +122,20 @@ import sys, stratalog
 with stratalog.open_log(sys.argv[1], create=True) as log:
     log.append_many([b"%d" % i for i in range(int(sys.argv[2]))])
     print(sum(1 for _ in log.records()))
-print("numba" in sys.modules)
+from stratalog.records.kernels import jit, loaded
+print("numba" in sys.modules, jit._plain_time.loaded_calls < loaded.LOADED_CALLS)
 """
 
 
-def test_a_few_records_need_no_numba(tmp_path: Path) -> None:
-    assert run(FEW, str(tmp_path / "orders-0"), "10") == ["10", "False"]
+def test_a_few_records_need_no_machine_code(tmp_path: Path) -> None:
+    assert run(FEW, str(tmp_path / "orders-0"), "10") == ["10", "False False"]
 
 
-def test_many_records_are_compiled(tmp_path: Path) -> None:
-    assert run(FEW, str(tmp_path / "orders-0"), "20000") == ["20000", "True"]
+def test_many_records_run_as_machine_code(tmp_path: Path) -> None:
+    count, forms = run(FEW, str(tmp_path / "orders-0"), "20000")
+
+    assert count == "20000"
+    assert "True" in forms.split()
 
 
 TIME_IS_UP = """
@@ -196,16 +201,29 @@ for number in range(300):
     except StratalogError:
         pass
 print(*sorted(both_forms.calls))
+print(*sorted(both_forms.calls_of_images))
 print(*sorted(
     f"{each.__module__.rpartition('.')[2]}.{each.__name__}" for each in jit.kernels() if each.has_size
 ))
 """
 
 
+# The first three allocate memory; the others get a row, or return a tuple that has a boolean inside a tuple.
+NEED_NUMBA = {
+    "recover.recover",
+    "text.write_lines",
+    "validate.check_ready",
+    "scan.end_txn",
+    "validate.walk_and_check",
+}
+
+
 def test_both_forms_return_and_write_the_same() -> None:
-    compared, with_size = (set(line.split()) for line in run(COMPARED))
+    compared, with_images, with_size = (set(line.split()) for line in run(COMPARED))
 
     assert with_size - compared == set()
+    if platform.machine() == "x86_64":
+        assert with_size - with_images <= NEED_NUMBA
 
 
 def test_headers_with_the_largest_numbers_give_the_same_in_both_forms() -> None:

@@ -46,7 +46,7 @@ for each in (encode.encode, gather.gather, hash.murmur2, walk.walk):
 # Python itself may lie where only its owner can read. So what Numba loads at its first compilation is loaded
 # before the process becomes somebody else.
 BECOME_NOBODY = f"""
-import os, platform, hashlib, pathlib, logging
+import os, platform, hashlib, pathlib, logging, mmap, importlib.util
 import numba.extending, numpy
 numba.njit(lambda row: row.a + 1)(numpy.zeros(1, numpy.dtype((numpy.record, [("a", "i8")])))[0])
 os.setgroups([])

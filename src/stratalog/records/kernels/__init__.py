@@ -10,11 +10,14 @@ decode      where each key, value and header is
 encode      columns into the records of a batch
 gather      keys, values and headers into Arrow's buffers
 hash        SipHash of record keys
+images      kernels as machine code that runs without Numba, in files and in memory
 index       the rule by which indexes get entries; the search from an entry on
 intrinsics  the loads and copies of `memory` as machine instructions
 jit         `@kernel`: plain Python for small calls, machine code for all others
 latest      the map from key hash to highest offset, for scans of the newest records
 lines       lines of records by a format, for `cat`
+linking     makes images of what Numba has compiled
+loaded      runs kernels from images
 lookup      the first record at or after a time
 machine     how kernels are compiled, and where the result is kept
 memory      loads and copies: what the other kernels are made of

@@ -21,6 +21,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
+from stratalog.records.kernels.loaded import LOADED_CALLS, PACKAGE, UNKNOWN, LoadedKernel
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -30,16 +32,19 @@ PLAIN_BYTES = 64 << 10
 """The size of the largest call that runs as plain Python; it takes some tens of milliseconds."""
 PLAIN_SECONDS = 0.3
 """How long all such calls of a process may take: about as long as importing Numba and loading kernels."""
+PLAIN_SECONDS_BEFORE_LOADING = PLAIN_SECONDS - 0.005
+"""What of it is left when kernels are looked for that can run without Numba; looking takes some ms."""
 
 _KERNELS: list[Kernel[..., Any]] = []
 _MAKERS: dict[Callable[..., object], Callable[[], Any]] = {}  # Any: intrinsics of Numba
 
 
 class PlainTime:
-    """What is left of the time for plain Python."""
+    """What is left of the time for plain Python, and of the calls without Numba."""
 
     def __init__(self) -> None:
         self.left_s = PLAIN_SECONDS
+        self.loaded_calls = LOADED_CALLS  # those that may still go through images
 
 
 _plain_time = PlainTime()
@@ -73,6 +78,9 @@ class Kernel(Generic[P, R]):
         self._size = size
         self._is_entered = False
         self._code: Callable[P, R] | None = None
+        module = function.__module__
+        is_ours = module.startswith(f"{PACKAGE}.") and not is_inlined
+        self._loaded = LoadedKernel(f"{module.rpartition('.')[2]}.{self.__name__}") if is_ours else None
         _KERNELS.append(self)
 
     @property
@@ -81,8 +89,15 @@ class Kernel(Generic[P, R]):
         return self._size is not None
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run as plain Python if that is quick, otherwise as machine code."""
+        """Run as plain Python if that is quick, otherwise as machine code: without Numba if possible."""
         if not self._is_entered:
+            if _plain_time.left_s > PLAIN_SECONDS_BEFORE_LOADING and self.is_small(*arguments, **named):
+                return self.run_plain(*arguments, **named)
+            if _plain_time.loaded_calls > 0 and not named:
+                result = self.run_loaded(*arguments)
+                if result is not UNKNOWN:
+                    _plain_time.loaded_calls -= 1
+                    return cast(R, result)
             if _plain_time.left_s > 0 and self.is_small(*arguments, **named):
                 return self.run_plain(*arguments, **named)
             self._enter()
@@ -99,6 +114,10 @@ class Kernel(Generic[P, R]):
             result = _PLAIN.of(self)(*arguments, **named)
         _plain_time.left_s -= time.thread_time() - began
         return cast(R, _as_compiled(result))
+
+    def run_loaded(self, *arguments: object) -> object:
+        """The result of machine code without Numba; UNKNOWN if there is none for such arguments."""
+        return UNKNOWN if self._loaded is None else self._loaded(arguments)
 
     def machine_code(self) -> Callable[P, R]:
         """Numba's dispatcher, which compiles or loads at its first call."""
@@ -183,8 +202,8 @@ def kernels() -> list[Kernel[..., Any]]:
 
 
 def compile_always() -> None:
-    """No kernel of this process runs as plain Python from now on."""
-    _plain_time.left_s = 0
+    """All kernels of this process are Numba's from now on."""
+    _plain_time.left_s = _plain_time.loaded_calls = 0
 
 
 class Forms(ABC):

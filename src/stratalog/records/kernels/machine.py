@@ -26,7 +26,10 @@ from numba.core.runtime.nrt import rtsys
 
 from stratalog.null_handler import add_null_handler
 from stratalog.records.kernels.compiling import compiling
+from stratalog.records.kernels.images import from_file, to_file
 from stratalog.records.kernels.jit import Forms, Kernel, maker_of
+from stratalog.records.kernels.linking import UnlinkableError, image_of, words_of
+from stratalog.records.kernels.loaded import PACKAGE, current_stamp, file_name
 
 add_null_handler()
 logger = logging.getLogger(__name__)
@@ -132,12 +135,33 @@ class _CheckedFiles(IndexDataCacheFile):
         pickled, checksum = data[:-_CHECKSUM_SIZE], data[-_CHECKSUM_SIZE:]
         if _checksum(pickled) != checksum:
             raise OSError(f"{name} is damaged")  # Numba then compiles
-        return pickle.loads(pickled)
+        found = pickle.loads(pickled)
+        self._keep_image(found)
+        return found
 
     def _save_data(self, name: str, data: Any) -> None:
         pickled = self._dump(data)  # type: ignore[no-untyped-call]
         with self._open_for_write(self._data_path(name)) as file:  # type: ignore[no-untyped-call]
             file.write(pickled + _checksum(pickled))
+        self._keep_image(data)
+
+    def _keep_image(self, compiled: Any) -> None:
+        """Write what later processes can load without Numba, if it is not there."""
+        (_, _, (object_code, _)), description, _, signature, *_ = compiled
+        stamp = current_stamp()
+        if stamp is None or not description.modname.startswith(f"{PACKAGE}."):
+            return
+        try:
+            name = f"{description.modname.rpartition('.')[2]}.{description.qualname}"
+            path = Path(self._cache_path, file_name(name, words_of(signature.args)))
+            if path.exists() and from_file(path.read_bytes(), stamp) is not None:
+                return
+            image = image_of(object_code, description.llvm_func_name, signature)
+        except UnlinkableError as error:
+            logger.debug("%s needs Numba: %s", description.qualname, error)
+            return
+        with self._open_for_write(str(path)) as file:
+            file.write(to_file(image, stamp))
 
 
 def _checksum(data: bytes) -> bytes:

@@ -1,0 +1,212 @@
+"""Runs kernels from images, without importing Numba.
+
+Importing Numba takes 0.2 s of CPU time or more, a call through an image some microseconds longer than
+through Numba. So a process starts with images, and takes Numba when it has made many calls
+(`LOADED_CALLS`). The stamp of an image is a hash of all kernel sources, the version and the settings of
+Numba, and the CPU. Whatever has no image, or an old one, runs as it would without this module. `machine.py`
+writes images whenever Numba compiles or loads a kernel. Why:
+docs/decisions/0049-machine-code-without-numba.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from stratalog.limits import INT64_MAX, INT64_MIN
+from stratalog.records.kernels.images import Image, from_file, into_memory, nested
+
+LOADED_CALLS = 30_000
+"""How many calls of a process may go through images: they cost about as much as importing Numba."""
+PACKAGE = __name__.rpartition(".")[0]
+SUFFIX = ".image"
+
+_FOLDER = Path(__file__).parent
+_TYPES: dict[str, type[ctypes._SimpleCData[Any]]] = {
+    "P": ctypes.c_size_t,
+    "q": ctypes.c_int64,
+    "?": ctypes.c_bool,
+}
+# NumPy's flags of arrays. C's layout and aligned: other arrays are left to Numba.
+_PLAIN_ARRAY, _WRITABLE = 0x101, 0x400
+_CPU_FACTS = (b"vendor_id", b"cpu family", b"model", b"flags")
+_Kinds = tuple[Any, ...]  # Any: dtypes, types, numbers
+
+
+class _Unknown:
+    """The class of UNKNOWN."""
+
+
+UNKNOWN: Final = _Unknown()
+"""Returned instead of a result if there is no image for the arguments of a call."""
+
+
+class LoadedKernel:
+    """The images of one kernel, each loaded when it is needed first."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._codes: dict[_Kinds, _Code | None] = {}
+
+    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+        """The result of the kernel; UNKNOWN if there is no image for such arguments."""
+        kinds: list[Any] = []
+        parts: list[int] = []
+        if not _flatten(arguments, kinds, parts):
+            return UNKNOWN
+        key = tuple(kinds)
+        try:
+            code = self._codes[key]
+        except KeyError:
+            code = self._codes[key] = self._load(key)
+        return UNKNOWN if code is None else code(parts)
+
+    def _load(self, kinds: _Kinds) -> _Code | None:
+        stamp = current_stamp()
+        if stamp is None:
+            return None
+        name = file_name(self._name, [each if isinstance(each, str) else _words(*each) for each in kinds])
+        for folder in _folders():
+            try:
+                image = from_file((folder / name).read_bytes(), stamp)
+                if image is not None:
+                    return _Code(self._name, image)
+            except OSError:
+                continue  # not there, or not allowed to run
+        return None
+
+
+class _Code:
+    """One image in memory, and how it is called."""
+
+    def __init__(self, name: str, image: Image) -> None:
+        self._name = name
+        kinds = [_TYPES[part] for part in f"PP{image.parameters}"]
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(into_memory(image))  # without the GIL
+        self._unpack = image.layout.unpack_from
+        self._room = ctypes.c_char * max(image.layout.size, 8)
+        self._shape = image.result if "(" in image.result else None
+        self._is_tuple, self._is_none = image.is_tuple, not image.result
+
+    def __call__(self, parts: list[int]) -> Any:
+        room, error = self._room(), ctypes.c_void_p()
+        status = self._function(ctypes.addressof(room), ctypes.addressof(error), *parts)
+        if status > 0 or status == -1:  # -2 stands for None
+            raise RuntimeError(f"the kernel {self._name} ended with status {status}")
+        if self._is_none:
+            return None
+        values = self._unpack(room)
+        if not self._is_tuple:
+            return values[0]
+        return values if self._shape is None else nested(self._shape, values)
+
+
+def array_words(dtype: np.dtype[Any], ndim: int, *, is_writable: bool) -> str:
+    """An array as an argument, in words that do not depend on the process."""
+    if dtype.fields is None:
+        text = dtype.str
+    else:
+        fields = [(name, *map(str, dtype.fields[name][:2])) for name in dtype.names or ()]
+        text = f"{fields} {dtype.itemsize}"
+    return f"array {text} {ndim} {is_writable}"
+
+
+def tuple_words(kind: type, length: int) -> str:
+    """A tuple as an argument; the words of its parts follow."""
+    return f"{kind.__name__} {length}"
+
+
+def file_name(kernel: str, words: Iterable[str]) -> str:
+    """The name of the file with the image of a kernel for these arguments."""
+    return f"{kernel}-{hashlib.sha256(';'.join(words).encode()).hexdigest()[:16]}{SUFFIX}"
+
+
+@cache
+def current_stamp() -> str | None:
+    """What an image must have been made with and for; None if that cannot be told."""
+    found = find_spec("numba")
+    if found is None or found.origin is None or Path(".numba_config.yaml").exists():
+        return None
+    digest = hashlib.sha256(f"{platform.machine()} {sys.implementation.cache_tag}".encode())
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:
+            first_cpu = file.read(16 << 10).partition(b"\n\n")[0]
+        sources = [Path(found.origin).with_name("_version.py"), *sorted(_FOLDER.glob("*.py"))]
+        for path in sources:
+            digest.update(path.read_bytes())
+    except OSError:
+        return None
+    for line in first_cpu.splitlines():
+        if line.startswith(_CPU_FACTS):
+            digest.update(line)
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("NUMBA_") and name != "NUMBA_CACHE_DIR":
+            digest.update(f"{name}={value}".encode())
+    return digest.hexdigest()
+
+
+@cache
+def _folders() -> tuple[Path, ...]:
+    """Where Numba may have cached the kernels of this package."""
+    folder = str(_FOLDER.absolute())
+    own = f"{_FOLDER.name}_{hashlib.sha1(folder.encode(), usedforsecurity=False).hexdigest()}"
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        return (Path(named, own),)
+    beside = _FOLDER / "__pycache__"
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:  # a user without a home directory
+        return (beside,)
+    return beside, home / "numba" / own
+
+
+def _words(kind: Any, *facts: int) -> str:
+    if isinstance(kind, np.dtype):
+        ndim, writable = facts
+        return array_words(kind, ndim, is_writable=bool(writable))
+    return tuple_words(kind, *facts)
+
+
+_address = ctypes.c_void_p.from_address
+_DATA_AT = 2 * ctypes.sizeof(ctypes.c_void_p)
+"""Where an array object has the address of its data: part of NumPy's binary interface, after the header of
+the object. `array.ctypes.data` takes ten times as long."""
+
+
+def _flatten(arguments: tuple[Any, ...], kinds: list[Any], parts: list[int]) -> bool:
+    """Append the kinds and the parts of arguments; False if one of them has a kind that no image has."""
+    for each in arguments:
+        kind = type(each)
+        if kind is np.ndarray:
+            flags = each.flags.num
+            if flags & _PLAIN_ARRAY != _PLAIN_ARRAY:
+                return False
+            kinds.append((each.dtype, each.ndim, flags & _WRITABLE))
+            data = _address(id(each) + _DATA_AT).value or 0
+            parts += (0, 0, each.size, each.itemsize, data, *each.shape, *each.strides)
+        elif kind is int or kind is np.int64:
+            number = int(each)
+            if not INT64_MIN <= number <= INT64_MAX:  # Numba would take a uint64
+                return False
+            kinds.append("int")
+            parts.append(number)
+        elif kind is bool or kind is np.bool_:
+            kinds.append("bool")
+            parts.append(bool(each))
+        elif isinstance(each, tuple):
+            kinds.append((kind, len(each)))
+            if not _flatten(each, kinds, parts):
+                return False
+        else:
+            return False
+    return True

@@ -1,0 +1,178 @@
+"""Kernels run without Numba once it has compiled them: which calls do, and when Numba is taken after all.
+
+`tests/both_forms.py` compares what they return and write.
+"""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from stratalog.records.kernels.images import Image, to_file
+from stratalog.records.kernels.jit import INTERPRETED
+from stratalog.records.kernels.loaded import (
+    LOADED_CALLS,
+    UNKNOWN,
+    LoadedKernel,
+    _flatten,
+    array_words,
+    current_stamp,
+    file_name,
+    tuple_words,
+)
+from tests.records.kernels.test_machine import package, run
+
+pytestmark = [
+    pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="there are images for x86-64 only"),
+]
+__all__ = ["package"]
+
+# More than plain Python does. `calls` is how many a process has made without Numba.
+SUM = """
+import sys
+import numpy as np
+from stratalog.records.kernels import decode, jit, loaded
+rows = np.zeros(10_000, decode.RECORD)
+rows["value_size"], rows["key_size"] = 3, -1
+for _ in range(3):
+    print(*decode.sums(rows), end=" ")
+calls = loaded.LOADED_CALLS - jit._plain_time.loaded_calls
+print("numba" in sys.modules, calls)
+"""
+SUMS = "0 30000 0 0 " * 3
+WITH_NUMBA, WITHOUT = f"{SUMS}True 0\n", f"{SUMS}False 3\n"
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+def test_a_second_process_needs_no_numba(package: Path, tmp_path: Path) -> None:
+    first, second = (run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] for _ in range(2))
+
+    assert (first, second) == (WITH_NUMBA, WITHOUT)
+
+
+def test_images_in_the_folder_of_the_package_are_for_all_users(package: Path) -> None:
+    first, second = (run(package, SUM)[0] for _ in range(2))
+    for path in (package, *package.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+    assert (first, second) == (WITH_NUMBA, WITHOUT)
+    assert run(package, SUM, HOME="/nonexistent", XDG_CACHE_HOME="/nonexistent")[0] == WITHOUT
+
+
+def test_damaged_and_outdated_images_are_made_again(package: Path, tmp_path: Path) -> None:
+    run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))
+    (file,) = tmp_path.rglob("decode.sums-*.image")
+    whole = file.read_bytes()
+
+    for damaged in (b"", whole[:-1], bytes(len(whole)), whole[:50] + b"xxxx" + whole[54:]):
+        file.write_bytes(damaged)
+        assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITH_NUMBA
+        assert file.read_bytes() == whole
+    assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITHOUT
+
+    source = package / "stratalog" / "records" / "kernels" / "walk.py"
+    source.write_text(source.read_text() + "# changed\n")
+    assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITH_NUMBA
+    assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITHOUT
+
+
+def test_other_settings_of_numba_need_other_images(package: Path, tmp_path: Path) -> None:
+    run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))
+
+    changed = run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_CPU_NAME="generic")[0]
+
+    assert changed == WITH_NUMBA
+
+
+def test_numba_takes_over_after_many_calls(package: Path, tmp_path: Path) -> None:
+    run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))
+    program = SUM.replace("for _", "jit._plain_time.loaded_calls = 2\nfor _")
+
+    assert run(package, program, NUMBA_CACHE_DIR=str(tmp_path))[0] == f"{SUMS}True {LOADED_CALLS}\n"
+
+
+def test_the_parts_of_a_call() -> None:
+    array = np.arange(6, dtype=np.int32).reshape(2, 3)
+    kinds: list[object] = []
+    parts: list[int] = []
+
+    assert _flatten((array, np.int64(-7), Pair(1, 2), (np.bool_(True),)), kinds, parts)
+
+    assert kinds == [(array.dtype, 2, 0x400), "int", (Pair, 2), "int", "int", (tuple, 1), "bool"]
+    assert parts == [0, 0, 6, 4, array.ctypes.data, 2, 3, 12, 4, -7, 1, 2, True]
+
+
+@pytest.mark.parametrize("number", [-(2**63), 2**63 - 1])
+def test_the_largest_numbers_are_parts(number: int) -> None:
+    parts: list[int] = []
+
+    assert _flatten((number,), [], parts)
+    assert parts == [number]
+
+
+class _Subclass(np.ndarray):  # type: ignore[type-arg]
+    pass
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        2**63,
+        -(2**63) - 1,
+        1.5,
+        np.uint64(1),
+        "text",
+        None,
+        (1, 1.5),
+        np.zeros((2, 2))[:, 0],
+        np.zeros(3, np.uint8)[1:].view(np.uint8).view(_Subclass),
+        np.frombuffer(bytes(9), np.uint8)[1:].view(np.int64),
+    ],
+)
+def test_other_arguments_are_for_numba(argument: object) -> None:
+    assert not _flatten((1, argument), [], [])
+    assert LoadedKernel("walk.walk")((1, argument)) is UNKNOWN
+
+
+def test_words_tell_what_matters_to_machine_code() -> None:
+    dtype = np.dtype([("a", np.int16), ("b", np.int64)])
+    aligned = np.dtype([("a", np.int16), ("b", np.int64)], align=True)
+    words = {
+        array_words(dtype, 1, is_writable=True),
+        array_words(aligned, 1, is_writable=True),
+        array_words(aligned, 1, is_writable=False),
+        array_words(aligned, 2, is_writable=False),
+        array_words(np.dtype(np.int64), 1, is_writable=True),
+        array_words(np.dtype(np.uint64), 1, is_writable=True),
+        tuple_words(Pair, 2),
+        tuple_words(tuple, 2),
+    }
+
+    assert len(words) == 8
+    assert array_words(np.dtype((np.record, aligned)), 1, is_writable=True) in words
+
+
+def test_an_error_of_machine_code_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.records.kernels.loaded._folders", lambda: (tmp_path,))
+    stamp = current_stamp()
+    assert stamp is not None
+    for status in (0, 1, -1, -2):
+        code = b"\xb8" + status.to_bytes(4, "little", signed=True) + b"\xc3"  # mov eax, status; ret
+        image = Image(code, entry=0, inner=(), outer=(), parameters="q", result="", is_tuple=False)
+        (tmp_path / file_name(f"made.up{status}", ["int"])).write_bytes(to_file(image, stamp))
+
+    assert LoadedKernel("made.up0")((5,)) is None
+    assert LoadedKernel("made.up-2")((5,)) is None
+    for status in (1, -1):
+        with pytest.raises(RuntimeError, match=f"ended with status {status}"):
+            LoadedKernel(f"made.up{status}")((5,))
+    assert LoadedKernel("made.up0")((True,)) is UNKNOWN
