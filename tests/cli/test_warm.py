@@ -27,6 +27,7 @@ def test_kernels_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         "index.seek",
         "lookup.find_record",
         "offset_map.get_offsets",
+        "offset_map.put_newest",
         "offset_map.put_records",
         "recover.recover",
         "text.write_lines",

@@ -261,3 +261,19 @@ def test_a_system_that_takes_a_few_bytes_at_a_time_gets_them_all(
     disk.write_at(file, kind(b"0123456789"), 2)
 
     assert file.read_bytes() == b"..0123456789"
+
+
+def test_a_temporary_file_has_no_name_and_keeps_what_is_written(tmp_path: Path) -> None:
+    with disk.temporary_file(tmp_path) as file:
+        file.write(b"0123456789")
+        file.seek(4)
+
+        assert file.read(3) == b"456"
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_file_needs_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="could not create a temporary file in it") as caught:
+        disk.temporary_file(tmp_path / "gone")
+
+    assert caught.value.errno == errno.ENOENT

@@ -8,6 +8,8 @@ from __future__ import annotations
 import io
 from functools import partial
 
+import numpy as np
+
 from stratalog.cli.dumping.files import dump_files
 from stratalog.cli.dumping.names import found_files
 from stratalog.cli.dumping.options import DumpOptions
@@ -29,6 +31,8 @@ from stratalog.operations.audit.segment_task import AuditTask, audit_segment
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType, EndTxnMarker
+from stratalog.records.kernels.decode import RECORD
+from stratalog.records.kernels.walk import BATCH
 from stratalog.records.warm import OLD_SET, warm
 from stratalog.segment.scan import scan_segment
 
@@ -126,4 +130,7 @@ def _clean(disk: SimulatedDisk, log: Log) -> None:
     )
     now = system_clock()
     clean_log(dirty, OffsetMap(1024), now_ms=now, replace_segments=None, observe=tally.observe)
+    backwards = OffsetMap(1024)
+    backwards.go_backwards(0, 1)
+    backwards.put_newest(np.zeros(1, BATCH), np.zeros(1, RECORD), np.zeros((1, 2), np.uint64))
     sample_log(dirty, OffsetMap(1024), draws_count=2, seed=0, now_ms=now)

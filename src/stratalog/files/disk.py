@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from stratalog.files import descriptors
 from stratalog.files.entries import DirectoryEntry, EntryKind, ExpectedFile, FileStatus, Path, ReadFile
@@ -120,6 +120,13 @@ class Disk(DiskReader):
                     os.ftruncate(descriptor, size)
             finally:
                 os.close(descriptor)
+
+    def temporary_file(self, directory: Path) -> BinaryIO:
+        """A file without a name, on the device of a directory; it is gone once it is closed."""
+        import tempfile  # rarely needed
+
+        with Refusing("create a temporary file in", os.fspath(directory)):
+            return cast("BinaryIO", tempfile.TemporaryFile(dir=directory, buffering=0))
 
     def truncate(self, path: Path, size: int) -> None:
         """Make the file `size` bytes long: a longer file is cut, a shorter one is filled with zeros."""

@@ -19,13 +19,14 @@ Why these losses: docs/decisions/0022-simulated-disk.md.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from stratalog.files.disk import Disk, byte_view
 from stratalog.files.entries import (
@@ -237,6 +238,9 @@ class SimulatedDisk(Disk):
             self._change_name(Change(None, self._path(path), file))
             if size:
                 file.truncate(size, self._clock())
+
+    def temporary_file(self, directory: Path) -> BinaryIO:  # noqa: ARG002
+        return io.BytesIO()
 
     def truncate(self, path: Path, size: int) -> None:
         file = self._file("truncate", path)

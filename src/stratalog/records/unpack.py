@@ -37,10 +37,13 @@ class Run:
     problem: CorruptRecordError | None = None
 
 
-def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, limit: int) -> Run:
+def next_run(
+    data: Bytes, headers: BatchTable, start: int, scratch: Scratch, limit: int, run_size: int | None = None
+) -> Run:
     """The longest run from row `start` on; overwrites the record positions in its rows.
 
-    A run without compression is not copied, so its size is not limited here.
+    It ends when `run_size` bytes are unpacked, RUN_SIZE by default. A run without compression is not copied,
+    so its size is not limited here.
     """
     _, _, stop, has_codec = survey(headers, start)
     is_legacy = bool(headers["magic"][start] < 2)
@@ -53,10 +56,17 @@ def next_run(data: Bytes, headers: BatchTable, start: int, scratch: Scratch, lim
     scratch.used = 0
     unpack = _unpack_legacy if is_legacy else _unpack
     codecs = headers["attributes"][start:stop] & CODEC_MASK
-    return unpack(data, headers[start:stop], codecs, scratch, limit)
+    return unpack(data, headers[start:stop], codecs, scratch, limit, run_size or RUN_SIZE)
 
 
-def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch: Scratch, limit: int) -> Run:
+def _unpack(
+    data: Bytes,
+    batches: BatchTable,
+    codecs: NDArray[np.int16],
+    scratch: Scratch,
+    limit: int,
+    run_size: int,
+) -> Run:
     """Decompress v2 batches one after the other.
 
     Uses plain lists, because a row's fields are slow to read.
@@ -65,7 +75,7 @@ def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch
     places, problem = [0], None
     columns = (codecs, batches["records_position"], batches["records_end"], batches["records_count"])
     for codec, start, end, count in zip(*(column.tolist() for column in columns), strict=True):
-        if scratch.used >= RUN_SIZE:
+        if scratch.used >= run_size:
             break
         try:
             # Kafka reads no bytes of a batch without records. An empty section is not a valid stream, so it
@@ -85,11 +95,16 @@ def _unpack(data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch
 
 
 def _unpack_legacy(
-    data: Bytes, batches: BatchTable, codecs: NDArray[np.int16], scratch: Scratch, limit: int
+    data: Bytes,
+    batches: BatchTable,
+    codecs: NDArray[np.int16],
+    scratch: Scratch,
+    limit: int,
+    run_size: int,
 ) -> Run:
     view = data.data
     for index, codec in enumerate(codecs.tolist()):
-        if scratch.used >= RUN_SIZE:
+        if scratch.used >= run_size:
             return Run(data=scratch.array, batches=batches[:index], is_legacy=True)
         try:
             legacy.unpack(view, batches[index], codec, scratch, limit)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from stratalog.log.cleaning import clean, parts, runs
+from stratalog.log.cleaning import clean, newest_first, parts, runs
 from stratalog.log.cleaning.filter import FilteredRun
 from stratalog.log.cleaning.output import CleanedOutput
 from stratalog.log.cleaning.parts import FilePart, PartMemory, PartSource
@@ -24,9 +24,10 @@ class SmallPieces:
     """Sizes of some hundred bytes for this test; counts what is read and written in which thread."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in (headers, parts, runs, clean):
+        for module in (headers, parts, runs, clean, newest_first):
             monkeypatch.setattr(module, "CHUNK_SIZE", _CHUNK_SIZE)
         monkeypatch.setattr(parts, "_PACKED_CHUNK_SIZE", _CHUNK_SIZE >> 2)
+        monkeypatch.setattr(parts, "_LEAST_PART_SIZE", _CHUNK_SIZE >> 2)
         monkeypatch.setattr(unpack, "RUN_SIZE", _RUN_SIZE)
         self.parts: Counter[PartSource] = Counter()
         """How many parts of each file a thread has read ahead."""

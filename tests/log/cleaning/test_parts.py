@@ -7,7 +7,7 @@ import random
 import pytest
 
 from stratalog.errors import CorruptRecordError
-from stratalog.log.cleaning.parts import PartMemory, PartSource
+from stratalog.log.cleaning.parts import BackwardSource, NotBackwardsError, PartMemory, PartSource
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.compression import Codec
 from stratalog.records.kernels.memory import Bytes
@@ -119,3 +119,78 @@ def test_a_length_past_the_end_of_the_file_is_no_reason_to_read_all_of_it() -> N
     assert isinstance(part.problem, CorruptRecordError)
     assert part.problem.position == 0
     assert len(part.data) == CHUNK_SIZE
+
+
+def starts_of(file: Batches) -> list[int]:
+    memory, starts = PartMemory(), []
+    source = PartSource(file, 0)
+    while (part := source.next_part(memory)) is not None:
+        starts += (part.headers["position"] + part.position).tolist()
+    return starts
+
+
+def backwards(file: Batches, starts: list[int], position: int = 0) -> tuple[list[list[int]], list[int]]:
+    """The offsets of the batches of each part, and the bytes that the system was told to read."""
+    expected: list[int] = []
+    source = BackwardSource(file, position, starts, lambda at, size: expected.extend((at, size)))
+    memory, found = PartMemory(), []
+    while (part := source.next_part(memory)) is not None:
+        assert file.data[part.position :].startswith(part.data[:8].tobytes())
+        found.append(part.headers["base_offset"].tolist())
+    return found, expected
+
+
+@pytest.mark.parametrize("every", [1, 3, 7])
+def test_backwards_every_batch_is_in_one_part_too(every: int) -> None:
+    file = batches_of(*[40_000] * 60)
+
+    found, expected = backwards(file, starts_of(file)[every::every])
+
+    assert [base for part in reversed(found) for base in part] == [*range(60)]
+    assert {len(part) for part in found[:-1]} == {{1: 6, 3: 6, 7: 7}[every], len(found[0])}
+    assert expected == [0, file.size]
+
+
+def test_backwards_a_part_begins_at_the_given_position_or_later() -> None:
+    file = batches_of(*[100_000] * 10)
+    starts = starts_of(file)
+
+    found, _ = backwards(file, starts, starts[3])
+
+    assert sorted(base for part in found for base in part) == [*range(3, 10)]
+
+
+def test_backwards_the_system_is_told_of_a_large_file_in_time() -> None:
+    file = batches_of(*[CHUNK_SIZE // 4] * 100)
+
+    _, expected = backwards(file, starts_of(file))
+
+    ends = [at + size for at, size in zip(expected[::2], expected[1::2], strict=True)]
+    assert ends == [file.size, *expected[:-2:2]]
+    assert expected[-2] == 0
+    assert len(ends) > 2
+
+
+@pytest.mark.parametrize(
+    "starts", [[5], [150_000], [360_000, 200_000]], ids=["before", "inside", "descending"]
+)
+def test_starts_that_are_not_those_of_batches_are_noticed(starts: list[int]) -> None:
+    file = batches_of(*[40_000] * 10)
+
+    with pytest.raises(NotBackwardsError):
+        backwards(file, starts)
+
+
+def test_a_file_of_many_megabytes_without_starts_is_not_read_backwards() -> None:
+    with pytest.raises(NotBackwardsError):
+        backwards(batches_of(*[CHUNK_SIZE] * 9), [])
+
+
+def test_backwards_parts_are_as_large_as_their_records_allow() -> None:
+    source = BackwardSource(batches_of(10), 0, [], lambda *_: None)
+    sizes = []
+    for unpacked in (1 << 10, 1 << 16, 1 << 20, 1 << 30):
+        source.adapt(1 << 16, unpacked, 1 << 19)
+        sizes.append(source.part_size)
+
+    assert sizes == [CHUNK_SIZE, 1 << 19, 1 << 15, CHUNK_SIZE >> 6]

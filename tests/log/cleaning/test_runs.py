@@ -207,3 +207,30 @@ def test_the_next_run_is_prepared_after_the_main_thread_has_ended_too() -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert (ran.stdout, ran.stderr) == ("True\n", "")
+
+
+@pytest.mark.parametrize("codecs", [(Codec.NONE,), (Codec.ZSTD,), tuple(Codec)])
+def test_backwards_the_same_records_come_run_by_run(codecs: tuple[Codec, ...]) -> None:
+    file, expected = records(3, codecs, 4 * MIB)
+    reader = RunReader(OffsetMap(24 * 100, hash_key=HASH_KEY).hash_rows, threads=2)
+    forwards, hashes, starts = [], [], []
+    with reader.read(file) as runs:
+        for run in runs:
+            forwards += run.rows["offset"].tolist()
+            hashes += run.hashes.tolist()
+    at = 0
+    while at < file.size:
+        starts.append(at)
+        at += 12 + int.from_bytes(file.data[at + 8 : at + 12], "big")
+
+    found = []
+    with reader.read_backwards(file, 0, starts, lambda *_: None) as runs:
+        for run in runs:
+            offsets = run.rows["offset"].tolist()
+            found.append((offsets, run.hashes.tolist(), run.size))
+
+    assert forwards == [offset for offset, _ in expected]
+    assert [offset for offsets, _, _ in reversed(found) for offset in offsets] == forwards
+    assert [each for _, made, _ in reversed(found) for each in made] == hashes
+    assert sum(size for _, _, size in found) == file.size
+    assert len(found) > 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -192,3 +194,41 @@ def test_a_key_that_is_only_in_a_skipped_sample_has_no_newer_record() -> None:
     offset_map.get_offsets(slots, state, hashes, found)
 
     assert (is_full, found.tolist()) == (False, [0, 0])
+
+
+@given(st.data(), st.booleans(), st.integers(1, 8))
+def test_backwards_the_map_holds_the_same(data: st.DataObject, old: bool, capacity: int) -> None:
+    given_batches = data.draw(batches(old=old))
+    end_offset = given_batches[-1].batch.last_offset + 1
+    start_offset = data.draw(st.integers(0, end_offset))
+    skipped = [False] * len(given_batches)
+    expected = note_keys(given_batches, skipped, start_offset, 1 << 30)
+    run = read(given_batches)
+    slots, state = new_slots(capacity), new_state()
+    state[offset_map.SEEN] = end_offset
+    hashes = np.empty((len(run.rows), 2), np.uint64)
+    hash_keys(run.data, run.rows, *HASH_KEY, hashes)
+    noted, newest = (GuardedBuffer(max(1, (end_offset - start_offset + 7) // 8)).behind for _ in range(2))
+    offsets = run.rows["offset"].tolist()
+
+    outcome = offset_map.put_newest(
+        slots, capacity, state, noted, newest, run.batches, run.rows, hashes, start_offset
+    )
+
+    if old or (run.batches["attributes"] & 0x30).any():
+        assert outcome == offset_map.NOT_PLAIN
+    elif any(a >= b for a, b in itertools.pairwise([*offsets, end_offset])):
+        assert outcome in (offset_map.OUT_OF_ORDER, offset_map.FULL)
+    elif len(expected.last) >= capacity:
+        assert outcome == offset_map.FULL
+    else:
+        latest = np.empty(len(hashes), np.int64)
+        offset_map.get_offsets(slots, state, hashes, latest)
+        with_key = [i for i, row in enumerate(run.rows) if row["key_size"] >= 0]
+        assert outcome == offset_map.ALL_STORED
+        assert state[offset_map.ENTRIES] == len(expected.last)
+        assert [latest[i] for i in with_key] == [
+            expected.last.get(key_of(run, run.rows[i]), -1) for i in with_key
+        ]
+        assert set_bits(newest) == {offset - start_offset for offset in expected.last.values()}
+        assert set_bits(noted) == {offsets[i] - start_offset for i in with_key if offsets[i] >= start_offset}

@@ -14,6 +14,7 @@ filter            what compaction keeps of a run of batches; the delete horizon
 groups            which neighbouring segments become one
 in_log            compacts an open log: flushes it first, then swaps its segments
 newest            whether there is a newer record with the same key
+newest_first      reads the dirty part backwards, and puts aside what stays
 offset_map        for each key the last offset at which it was written
 output            appends the records that stay to the new segment
 parts             the batches of a file in parts, each in memory of its own

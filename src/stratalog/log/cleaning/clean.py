@@ -4,7 +4,8 @@ Two passes. The first reads [first_dirty_offset, first_uncleanable_offset) into 
 map has room. The second reads the log from its first segment up to the last offset in the map, and writes the
 records that stay into `.cleaned` files; several small segments become one. Each new segment replaces its
 group of originals by `replace` before the next group is begun, so cleaning needs disk space for only one more
-segment.
+segment. If possible, the first pass reads backwards, and the second only copies what the first has put aside
+(`newest_first.py`); that takes the disk space of another segment.
 
 Locks, cleaner threads and checkpoints are not handled here: the manager and the command line do that.
 Kafka: Cleaner.doClean
@@ -13,10 +14,10 @@ Kafka: Cleaner.doClean
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -27,8 +28,9 @@ from stratalog.files.disk import changing
 from stratalog.files.names import FileState
 from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.filter import FilteredRun, JudgedRun, LastRecord, Rules, RunFilter
-from stratalog.log.cleaning.groups import SegmentSizes, group_segments
+from stratalog.log.cleaning.groups import groups_of
 from stratalog.log.cleaning.newest import NewerRecords
+from stratalog.log.cleaning.newest_first import NewestFirst, Spooled, SpooledSegment
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.output import CleanedOutput
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
@@ -170,14 +172,15 @@ def clean_log(
         on_read=on_read,
         observe=observe,
     )
-    cleaning.build(offset_map)
-    end_offset = offset_map.latest_offset + 1
-    stats.map_utilization = offset_map.utilization
-    if replace_segments is None and end_offset < log.first_uncleanable_offset:
-        return CleanResult(end_offset=end_offset, groups=(), stats=stats)
-    segments = log.segments.range(0, end_offset)
-    groups = groups_of(log, segments)
-    cleaned = tuple([cleaning.clean_group(group, replace_segments) for group in groups])
+    with cleaning:
+        cleaning.build(offset_map, may_spool=replace_segments is not None)
+        end_offset = offset_map.latest_offset + 1
+        stats.map_utilization = offset_map.utilization
+        if replace_segments is None and end_offset < log.first_uncleanable_offset:
+            return CleanResult(end_offset=end_offset, groups=(), stats=stats)
+        segments = log.segments.range(0, end_offset)
+        groups = groups_of(segments, log.config, log.first_uncleanable_offset)
+        cleaned = tuple([cleaning.clean_group(group, replace_segments) for group in groups])
     bases = tuple(tuple(segment.base_offset for segment in group) for group in groups)
     return CleanResult(end_offset=end_offset, groups=bases, cleaned=cleaned, stats=stats)
 
@@ -209,26 +212,6 @@ class SegmentRules:
         return replace(self._rules, keeps_old_tombstones=segment.modified_ms > self._old_horizon_ms)
 
 
-def groups_of(log: DirtyLog, segments: Sequence[SegmentReader]) -> list[Sequence[SegmentReader]]:
-    """The segments in groups; each group becomes one segment."""
-    facts = [
-        SegmentSizes(
-            segment.base_offset,
-            segment.size,
-            segment.offset_index.entry_count * segment.offset_index.entry_size,
-            segment.time_index.entry_count * segment.time_index.entry_size,
-        )
-        for segment in segments
-    ]
-    groups = group_segments(
-        facts,
-        max_size=log.config.segment_size,
-        max_index_size=log.config.segment_index_bytes,
-        first_uncleanable_offset=log.first_uncleanable_offset,
-    )
-    return [segments[group.start : group.stop] for group in groups]
-
-
 class Cleaning:
     """One run of the cleaner over a log, or over some of its groups; transactions are tracked across groups.
 
@@ -256,13 +239,27 @@ class Cleaning:
         self._reader = RunReader(newest.hash_rows, threads=threads)
         self._transactions = CleanedTransactions(before)
         self._rules = SegmentRules(log, now_ms)
+        self._spooled: Spooled | None = None
+        self._read_in_vain = 0
 
-    def build(self, offset_map: OffsetMap) -> None:
-        """Store every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap"""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._spooled is not None:
+            self._spooled.spool.close()
+
+    def build(self, offset_map: OffsetMap, *, may_spool: bool = False) -> None:
+        """Store every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap
+
+        With `may_spool`, the part is read backwards if possible, and what stays of it is put aside.
+        """
         start, end = self._log.first_dirty_offset, self._log.first_uncleanable_offset
-        offset_map.clear()
-        offset_map.note_offsets(start, end)
         dirty = self._log.segments.range(start, end)
+        offset_map.clear()
+        if may_spool and self._build_backwards(offset_map, dirty):
+            return
+        offset_map.note_offsets(start, end)
         transactions = CleanedTransactions()
         transactions.add_aborted(self._log.aborted_between(start, end))
         for index, segment in enumerate(dirty):
@@ -276,6 +273,27 @@ class Cleaning:
             offset_map.latest_offset = following - 1
         offset_map.settle()
 
+    def _build_backwards(self, offset_map: OffsetMap, dirty: Sequence[SegmentReader]) -> bool:
+        """Whether all keys are stored and what stays is put aside; if not, the map is empty."""
+        log, stats = self._log, self._stats
+        is_small = sum(segment.size for segment in dirty) <= CHUNK_SIZE
+        if is_small or self._observe is not _unseen:
+            return False
+
+        def on_run(size: int, written: int) -> None:
+            self._check_done()
+            self._throttle(size + written)
+            self._on_read(size)
+            self._read_in_vain += size
+
+        newest_first = NewestFirst(offset_map, self._reader, log.last_records, self._rules.of, on_run)
+        self._spooled = newest_first.read(changing(log.disk), log, dirty)
+        if self._spooled is None:
+            return False
+        self._read_in_vain = 0
+        stats.map_bytes_read, stats.map_records_read = self._spooled.bytes_read, self._spooled.records_read
+        return True
+
     def _note_keys(
         self, offset_map: OffsetMap, segment: SegmentReader, transactions: CleanedTransactions
     ) -> bool:
@@ -288,7 +306,10 @@ class Cleaning:
             for run in runs:
                 self._check_done()
                 self._throttle(run.size)
-                self._on_read(run.size)
+                # What was read backwards to no avail is not counted again.
+                again = min(run.size, self._read_in_vain)
+                self._read_in_vain -= again
+                self._on_read(run.size - again)
                 aborted = np.zeros(len(run.batches), np.bool_)
                 transactions.read_batches(run.data, run.batches, run.rows, aborted)
                 seen, is_full = offset_map.put_records(
@@ -328,42 +349,65 @@ class Cleaning:
         run_filter = RunFilter(self._newest, self._log.last_records)
         is_behind = self._observe is _unseen and sum(segment.size for segment in group) > CHUNK_SIZE
         output = CleanedOutput(cleaned, is_behind=is_behind)
+        spooled = {} if self._spooled is None else self._spooled.segments
         try:
-            with output, closing(self._runs(group)) as runs:
-                for run, rules in runs:
-                    judged = run_filter.judge(run, self._transactions, rules, output.memory())
-                    self._count(run, judged)
-                    if self._observe is _unseen:
-                        output.put(judged, tuple(aborted))
-                    else:
-                        kept = judged.finish()
-                        self._observe(run, kept)
-                        output.write(kept, aborted)
-                        output.give_back(judged)
-                    aborted.clear()
-                    if cleaned is not None and (written := output.newly_written()):
-                        self._throttle(written)
+            with output:
+                for index, segment in enumerate(group):
+                    if (kept := spooled.get(segment.base_offset)) is not None:
+                        self._copy(segment, kept, output)
+                        continue
+                    is_last = index + 1 == len(group)
+                    end = segment.read_next_offset() if is_last else group[index + 1].base_offset
+                    self._transactions.add_aborted(self._log.aborted_between(segment.base_offset, end))
+                    self._filter(segment, run_filter, output, aborted)
         finally:
             output.stop()  # Ctrl-C may come while the context is entered or left
-        if cleaned is not None and (written := output.newly_written()):
-            self._throttle(written)
+        self._throttle_writes(output)
         self._stats.bytes_written += output.size
         return CleanedSegment(group[0].base_offset, output.size, output.max_timestamp, group[-1].modified_ms)
 
-    def _runs(self, group: Sequence[SegmentReader]) -> Generator[tuple[DecodedRun, Rules], None, None]:
-        """The runs of these segments, with the rules for each."""
-        for index, segment in enumerate(group):
-            is_last = index + 1 == len(group)
-            end = segment.read_next_offset() if is_last else group[index + 1].base_offset
-            self._transactions.add_aborted(self._log.aborted_between(segment.base_offset, end))
-            rules = self._rules.of(segment)
-            is_hashed = self._newest.needs_hashes(segment.base_offset)
-            with self._reader.read(segment, is_hashed=is_hashed) as runs:
-                for run in runs:
-                    self._check_done()
-                    self._throttle(run.size)
-                    self._on_read(run.size)
-                    yield run, rules
+    def _filter(
+        self, segment: SegmentReader, run_filter: RunFilter, output: CleanedOutput, aborted: list[AbortedTxn]
+    ) -> None:
+        """Decode a segment, and write the records that stay."""
+        rules = self._rules.of(segment)
+        is_hashed = self._newest.needs_hashes(segment.base_offset)
+        with self._reader.read(segment, is_hashed=is_hashed) as runs:
+            for run in runs:
+                self._check_done()
+                self._throttle(run.size)
+                self._on_read(run.size)
+                judged = run_filter.judge(run, self._transactions, rules, output.memory())
+                self._count(run, judged)
+                if self._observe is _unseen:
+                    output.put(judged, tuple(aborted))
+                else:
+                    kept = judged.finish()
+                    self._observe(run, kept)
+                    output.write(kept, aborted)
+                    output.give_back(judged)
+                aborted.clear()
+                self._throttle_writes(output)
+
+    def _copy(self, segment: SegmentReader, kept: SpooledSegment, output: CleanedOutput) -> None:
+        """Write what the first pass has put aside; counts as if the segment had been read again."""
+        assert self._spooled is not None
+        self._check_done()
+        for judged in self._spooled.runs(kept, output.memory):
+            self._check_done()
+            self._throttle(judged.size)
+            output.put(judged, ())
+            self._throttle_writes(output)
+        self._on_read(segment.size)
+        stats = self._stats
+        stats.bytes_read += segment.size
+        stats.records_read += kept.records_read
+        stats.records_without_key += kept.records_without_key
+        stats.records_written += kept.records_written
+
+    def _throttle_writes(self, output: CleanedOutput) -> None:
+        if output.is_written and (written := output.newly_written()):
+            self._throttle(written)
 
     def _count(self, run: DecodedRun, judged: JudgedRun) -> None:
         stats = self._stats

@@ -48,11 +48,11 @@ from stratalog.log.cleaning.clean import (
     CleanResult,
     DirtyLog,
     Replace,
-    groups_of,
 )
 from stratalog.log.cleaning.erase import FileOfBatches
 from stratalog.log.cleaning.erase_proof import sha256_of
 from stratalog.log.cleaning.filter import LastRecord
+from stratalog.log.cleaning.groups import groups_of
 from stratalog.log.cleaning.newest import ReplacedRecords
 from stratalog.log.cleaning.runs import RunReader
 from stratalog.log.cleaning.transactions import (
@@ -177,7 +177,7 @@ def clean_in_parts(
         return CleanResult(end_offset=log.first_dirty_offset, groups=())
     disk = changing(log.disk)
     segments = log.segments.range(0, log.first_uncleanable_offset)
-    groups = groups_of(log, segments)
+    groups = groups_of(segments, log.config, log.first_uncleanable_offset)
     plan = _plan(log, groups, now_ms)
     remove_task_folders(disk, plan.directory)
     _check_room(disk, plan.directory, sum(segment.size for segment in segments))

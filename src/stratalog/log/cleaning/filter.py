@@ -82,13 +82,17 @@ class OutputMemory:
 
     def make_room(self, run: DecodedRun) -> None:
         count = len(run.batches)
-        if count > len(self.to_compress):
-            self.table = new_table(2 * count)
-            self.to_compress = np.empty((2 * count, 2), np.int64)
         unpacked = int((run.batches["records_end"] - run.batches["records_position"]).sum())
         most = run.size + unpacked + RECORD_BATCH_OVERHEAD * count + GROWTH_OF_A_RECORD * len(run.rows)
-        if most > len(self.out):
-            self.out = aligned_buffer(2 * most)
+        self.reserve(count, most)
+
+    def reserve(self, batches_count: int, size: int) -> None:
+        """Make room for this many batches, of this many bytes together."""
+        if batches_count > len(self.to_compress):
+            self.table = new_table(2 * batches_count)
+            self.to_compress = np.empty((2 * batches_count, 2), np.int64)
+        if size > len(self.out):
+            self.out = aligned_buffer(2 * size)
 
 
 class JudgedRun(NamedTuple):

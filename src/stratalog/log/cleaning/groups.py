@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from stratalog.config import LogConfig
 from stratalog.limits import INT32_MAX
+from stratalog.segment.segment_reader import SegmentReader
 
 
 class SegmentSizes(NamedTuple):
@@ -55,3 +57,25 @@ def group_segments(
         groups.append(range(start, stop))
         start = stop
     return groups
+
+
+def groups_of(
+    segments: Sequence[SegmentReader], config: LogConfig, first_uncleanable_offset: int
+) -> list[Sequence[SegmentReader]]:
+    """The segments in groups; each group becomes one segment."""
+    facts = [
+        SegmentSizes(
+            segment.base_offset,
+            segment.size,
+            segment.offset_index.entry_count * segment.offset_index.entry_size,
+            segment.time_index.entry_count * segment.time_index.entry_size,
+        )
+        for segment in segments
+    ]
+    groups = group_segments(
+        facts,
+        max_size=config.segment_size,
+        max_index_size=config.segment_index_bytes,
+        first_uncleanable_offset=first_uncleanable_offset,
+    )
+    return [segments[group.start : group.stop] for group in groups]

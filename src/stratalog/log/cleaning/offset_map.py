@@ -45,8 +45,9 @@ class OffsetMap:
     The slots and the bits together take at most `memory_size` bytes; in a small map the bits may take one MiB
     more.
 
-    `latest_offset` is the last offset in the map: records after it are not looked up. `hash_key` is for
-    tests.
+    `latest_offset` is the last offset in the map: records after it are not looked up. `too_small_for` is the
+    end of a dirty part that had too many keys when it was read backwards: the next round does not try that
+    again. `hash_key` is for tests.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class OffsetMap:
         "_state",
         "capacity",
         "slots",
+        "too_small_for",
     )
 
     def __init__(
@@ -81,6 +83,7 @@ class OffsetMap:
         self._slots_size = _OWN_SLOT_SIZE * (self.capacity * 4 // 3 + 1)
         self._bits_size = max(_LEAST_BITS_SIZE, memory_size - self._slots_size)
         self._key_given = hash_key
+        self.too_small_for: int | None = None
         self.clear()
 
     def clear(self) -> None:
@@ -114,6 +117,16 @@ class OffsetMap:
         self._newest = np.zeros(len(self._noted), np.uint8)
         if len(self._noted):
             kernel.mark_newest(self._slots, self._state, self._start_offset, self._newest)
+
+    def go_backwards(self, start_offset: int, end_offset: int) -> bool:
+        """Prepare the empty map for `put_newest`; False if there is no memory to note all offsets."""
+        self.note_offsets(start_offset, end_offset)
+        if not len(self._noted):
+            return False
+        self._newest = np.zeros(len(self._noted), np.uint8)
+        self._state[kernel.SEEN] = end_offset
+        self.latest_offset = end_offset - 1
+        return True
 
     def needs_hashes(self, base_offset: int) -> bool:
         """Whether the records of the segment with this base offset are to be looked up by their keys."""
@@ -151,6 +164,23 @@ class OffsetMap:
         """Store the records from start_offset on; returns (how many were seen, whether the map is full)."""
         return kernel.put_records(
             self._slots, self.capacity, self._state, self._noted, batches, skipped, rows, hashes, start_offset
+        )
+
+    def put_newest(self, batches: BatchTable, rows: RecordTable, hashes: Hashes) -> int:
+        """Store a run of a log that is read backwards; `find` is right for its records from then on.
+
+        Returns `kernel.ALL_STORED`, or why the log must be read forwards.
+        """
+        return kernel.put_newest(
+            self._slots,
+            self.capacity,
+            self._state,
+            self._noted,
+            self._newest,
+            batches,
+            rows,
+            hashes,
+            self._start_offset,
         )
 
     def put_keys(self, keys: Sequence[bytes]) -> None:

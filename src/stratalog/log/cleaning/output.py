@@ -10,14 +10,22 @@ import threading
 from collections.abc import Sequence
 from queue import SimpleQueue
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from stratalog.log.cleaning.filter import FilteredRun, JudgedRun, OutputMemory
-from stratalog.segment.segment import LogSegment
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.walk import BatchTable
 from stratalog.segment.txn_index import AbortedTxn
 
 NO_TIMESTAMP = -1
 _MEMORIES = 3  # one is filled, one is written, one waits
+
+
+class Target(Protocol):
+    """What runs are appended to: a cleaned segment, or a spool."""
+
+    def append(self, data: Bytes, batches: BatchTable, largest_offset: int) -> None: ...
+    def append_aborted(self, aborted: AbortedTxn) -> None: ...
 
 
 class _Job(NamedTuple):
@@ -33,7 +41,7 @@ class CleanedOutput:
     far.
     """
 
-    def __init__(self, cleaned: LogSegment | None, *, is_behind: bool) -> None:
+    def __init__(self, cleaned: Target | None, *, is_behind: bool) -> None:
         self._cleaned = cleaned
         self.size, self.max_timestamp = 0, NO_TIMESTAMP
         self._reported_size = 0
@@ -105,6 +113,11 @@ class CleanedOutput:
                 self._cleaned.append(kept.data, kept.batches, kept.max_offset)
             self.max_timestamp = max(self.max_timestamp, int(kept.batches["max_timestamp"].max()))
             self.size += len(kept.data)
+
+    @property
+    def is_written(self) -> bool:
+        """False for a forecast."""
+        return self._cleaned is not None
 
     def newly_written(self) -> int:
         """The number of bytes written since the last call."""

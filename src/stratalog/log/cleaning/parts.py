@@ -9,6 +9,8 @@ could replace the record of another key, and a rewritten batch would get a valid
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +31,10 @@ from stratalog.segment.headers import CHUNK_SIZE
 
 _FIRST_ROWS = 8192
 _PACKED_CHUNK_SIZE = CHUNK_SIZE >> 2
+# Parts of a file that is read backwards. Compressed ones are as large as their records allow.
+_LEAST_PART_SIZE = CHUNK_SIZE >> 6
+_MOST_PART_SIZE = 8 * CHUNK_SIZE  # for batches that are larger than usual, or a sparse index
+_AHEAD_SIZE = 8 * CHUNK_SIZE
 
 
 class BatchFile(Protocol):
@@ -172,3 +178,64 @@ class PartSource:
     def _problem(self, at: int, reason: str) -> CorruptRecordError:
         """A torn tail is a problem too: it would be lost with the old file."""
         return CorruptRecordError(reason, position=self._position + at, path=self._file.log_path)
+
+
+class NotBackwardsError(Exception):
+    """This file cannot be read backwards; reading it forwards shows why, or shows no problem."""
+
+
+class BackwardSource:
+    """Reads the part of a file from a position on, from its last part to its first; for one thread at a time.
+
+    `starts` are positions at which batches start, in order. `expect_read` is told what is read next: systems
+    read ahead only forwards.
+    """
+
+    __slots__ = ("_end", "_expect_read", "_expected", "_file", "_position", "_starts", "part_size")
+
+    def __init__(
+        self,
+        file: BatchFile,
+        position: int,
+        starts: list[int],
+        expect_read: Callable[[int, int], object],
+    ) -> None:
+        self._file, self._position, self._starts = file, position, starts
+        self._end = self._expected = file.size
+        self._expect_read = expect_read
+        self.part_size = _PACKED_CHUNK_SIZE
+
+    def next_part(self, memory: PartMemory) -> FilePart | None:
+        """The part before the last one, in this memory; None at the start."""
+        if self._end <= self._position:
+            return None
+        start = self._start()
+        size = self._end - start
+        if not 0 < size <= _MOST_PART_SIZE:
+            raise NotBackwardsError
+        if max(self._position, start - _AHEAD_SIZE // 2) < self._expected:
+            below = max(self._position, start - _AHEAD_SIZE)
+            self._expect_read(below, self._expected - below)
+            self._expected = below
+        data = memory.room_for(size)
+        filled = self._file.read_into(data[:size], start)
+        headers, at, stop = memory.walk(filled)
+        if not filled == at == size or stop is not WalkStop.END:
+            raise NotBackwardsError
+        self._end = start
+        return FilePart(data, start, headers, None)
+
+    def _start(self) -> int:
+        """Where the next part starts; it has `part_size` bytes or less if there are starts for that."""
+        starts, wanted = self._starts, self._end - self.part_size
+        if wanted <= self._position:
+            return self._position
+        slot = bisect_left(starts, wanted)
+        if slot < len(starts) and starts[slot] < self._end:
+            return max(starts[slot], self._position)
+        return max(starts[slot - 1], self._position) if slot else self._position
+
+    def adapt(self, size: int, run_size: int, wanted: int) -> None:
+        """Choose parts of about `wanted` unpacked bytes; the last part had `run_size`, `size` in the file."""
+        fitting = size * wanted // max(run_size, 1)
+        self.part_size = min(max(fitting, _LEAST_PART_SIZE), CHUNK_SIZE)

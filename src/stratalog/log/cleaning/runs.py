@@ -14,7 +14,15 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
-from stratalog.log.cleaning.parts import BatchFile, FilePart, PartMemory, PartSource
+from stratalog.log.cleaning.parts import (
+    BackwardSource,
+    BatchFile,
+    FilePart,
+    NotBackwardsError,
+    PartMemory,
+    PartSource,
+)
+from stratalog.records import unpack
 from stratalog.records.compression import DEFAULT_LIMIT
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.memory import Bytes
@@ -25,6 +33,7 @@ from stratalog.records.walk import wrong_crc
 from stratalog.segment.headers import CHUNK_SIZE
 
 MOST_THREADS = 4
+_MOST_RUN_SIZE = 16 << 20  # of a part that is read backwards; it must be one run
 
 HashRows = Callable[[Bytes, RecordTable, Hashes], None]
 """Writes the hash of each row's key; the rows' keys are in the bytes."""
@@ -67,8 +76,27 @@ class RunReader:
         The keys are hashed if `is_hashed` is set and the reader has a function for it. At the end of the
         context no thread reads the segment any more, also if it ends with an error.
         """
-        decoder = _Decoder(segment, start_position, self._hash_rows if is_hashed else None)
-        chunks_count = -(-(segment.size - start_position) // CHUNK_SIZE)
+        hash_rows = self._hash_rows if is_hashed else None
+        source = PartSource(segment, start_position)
+        return self._read(_Decoder(segment.log_path, source, hash_rows), segment.size - start_position)
+
+    def read_backwards(
+        self,
+        segment: BatchFile,
+        start_position: int,
+        starts: list[int],
+        expect_read: Callable[[int, int], object],
+    ) -> closing[Generator[DecodedRun, None, None]]:
+        """The same batches in runs from the last to the first; `starts` are positions at which batches start.
+
+        NotBackwardsError or CorruptRecordError if that is not possible; reading forwards may still be.
+        """
+        source = BackwardSource(segment, start_position, starts, expect_read)
+        decoder = _BackwardDecoder(segment.log_path, source, self._hash_rows)
+        return self._read(decoder, segment.size - start_position)
+
+    def _read(self, decoder: _Decoder, size: int) -> closing[Generator[DecodedRun, None, None]]:
+        chunks_count = -(-size // CHUNK_SIZE)
         if chunks_count <= 1:  # there is nothing to read ahead
             return closing(decoder.all_runs(self._memories[0]))
         threads = min(self._threads, chunks_count)
@@ -80,9 +108,11 @@ class RunReader:
 class _Decoder:
     """Decodes the parts of one file."""
 
-    def __init__(self, file: BatchFile, position: int, hash_rows: HashRows | None) -> None:
-        self._path, self._hash_rows = file.log_path, hash_rows
-        self.source = PartSource(file, position)
+    run_size: int | None = None
+
+    def __init__(self, path: str, source: PartSource | BackwardSource, hash_rows: HashRows | None) -> None:
+        self._path, self._hash_rows = path, hash_rows
+        self.source = source
 
     def all_runs(self, memory: PartMemory) -> Generator[DecodedRun, None, None]:
         """The runs of all parts, in the same memory."""
@@ -106,7 +136,7 @@ class _Decoder:
             good, _, _, _ = survey(headers, start)
             if good == start:
                 raise wrong_crc(part.data, headers[start])
-            run = next_run(part.data, headers[:good], start, current.scratch, DEFAULT_LIMIT)
+            run = next_run(part.data, headers[:good], start, current.scratch, DEFAULT_LIMIT, self.run_size)
             count = len(run.batches)
             if count:
                 rows = current.decode(run)
@@ -120,6 +150,22 @@ class _Decoder:
             if run.problem is not None:
                 raise run.problem
             start += count
+
+
+class _BackwardDecoder(_Decoder):
+    """Decodes each part as one run, so that runs come in the order of the parts."""
+
+    source: BackwardSource
+    run_size = _MOST_RUN_SIZE
+
+    def _runs(self, part: FilePart, memory: PartMemory) -> Generator[DecodedRun, None, None]:
+        for run in super()._runs(part, memory):
+            if len(run.batches) < len(part.headers):
+                raise NotBackwardsError
+            is_packed = run.data is not part.data
+            unpacked = int(run.batches["records_end"][-1]) if is_packed else run.size
+            self.source.adapt(run.size, unpacked, unpack.RUN_SIZE if is_packed else CHUNK_SIZE)
+            yield run
 
 
 class _Task:

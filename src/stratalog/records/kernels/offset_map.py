@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.limits import INT64_MAX
+from stratalog.records.kernels.clean import TRANSACTIONAL
 from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.hash import siphash128
 from stratalog.records.kernels.jit import inlined, kernel
@@ -150,6 +151,58 @@ def put_records(
         if batch.last_offset >= start_offset:
             state[LATEST] = batch.last_offset
     return row, False
+
+
+# The outcome of `put_newest`: all records are stored; the map is full; an offset is out of order or reach; a
+# batch is part of a transaction or has an old format.
+ALL_STORED, FULL, OUT_OF_ORDER, NOT_PLAIN = 0, 1, 2, 3
+
+
+@kernel
+def put_newest(
+    slots: MapSlots,
+    capacity: int,
+    state: NDArray[np.int64],
+    noted: Bits,
+    newest: Bits,
+    batches: BatchTable,
+    rows: RecordTable,
+    hashes: Hashes,
+    start_offset: int,
+) -> int:
+    """Store the records of a run from the last to the first, for a caller that reads a log backwards.
+
+    The first record of a key that is seen is its newest. So a slot is written only once, and the bits of
+    these records in `noted` and `newest` do not change any more. At first, `state[SEEN]` is above all
+    offsets. Returns ALL_STORED, or why the log must be read forwards. FULL is returned as soon as all
+    capacity is used: `put_records` would not take another record then, not even of a known key.
+    """
+    for index in range(len(batches)):
+        batch: Any = batches[index]
+        if batch.magic < 2 or batch.attributes & (CONTROL | TRANSACTIONAL) != 0:
+            return NOT_PLAIN
+    slots_count = len(slots) // WORDS
+    for row in range(len(rows) - 1, -1, -1):
+        if row >= AHEAD:
+            _ask_for(slots, slots_count, hashes[row - AHEAD, 1])
+        offset = rows[row].offset
+        if offset >= state[SEEN]:
+            return OUT_OF_ORDER
+        state[SEEN] = offset
+        if offset < start_offset or rows[row].key_size < 0:
+            continue
+        stored = _stored(state, offset)
+        if stored == 0:
+            return OUT_OF_ORDER
+        at = _find(slots, slots_count, hashes[row, 0], hashes[row, 1])
+        if slots[at + 1] == 0:
+            state[ENTRIES] += 1
+            if state[ENTRIES] >= capacity:
+                return FULL
+            _put(slots, at, hashes[row, 0], hashes[row, 1], stored)
+            _set_bit(newest, offset - start_offset)
+        _set_bit(noted, offset - start_offset)
+    return ALL_STORED
 
 
 @kernel

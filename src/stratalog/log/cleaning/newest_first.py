@@ -1,0 +1,259 @@
+"""Reads the dirty part of a log backwards, so that it need not be read again for most of what stays.
+
+Read forwards, a record is known to be the newest of its key only at the end of the first pass. Read
+backwards, it is known at once: the first record of a key that is seen is the newest. So each run is filtered
+while it is still decoded, and what stays of it is put into a temporary file, the spool. The second pass then
+copies the spool, run by run in the log's order, and decompresses nothing. Segments are still replaced from
+the first to the last: otherwise a crash could leave old records of a key whose tombstone is gone.
+
+That is not possible for every log. Whether a transaction was aborted and whether its marker is still needed
+depends on what came before, a map that becomes full must hold the first records and not the last, and the
+offset indexes must show where batches start. `read_newest_first` then returns None, and the log is read
+forwards as if nothing had happened. The spool takes at most as much of the disk as one segment. If it is
+full, the older segments are read again in the second pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError
+from stratalog.files.disk import Disk, byte_view
+from stratalog.files.entries import Path
+from stratalog.files.reading import DiskReader
+from stratalog.files.refusals import refused
+from stratalog.log.cleaning.filter import JudgedRun, LastRecord, OutputMemory, Rules, RunFilter
+from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.output import CleanedOutput
+from stratalog.log.cleaning.parts import NotBackwardsError
+from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.log.cleaning.transactions import CleanedTransactions
+from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.offset_map import ALL_STORED, FULL
+from stratalog.records.kernels.walk import BatchTable
+from stratalog.segment.headers import CHUNK_SIZE
+from stratalog.segment.segment_reader import SegmentReader
+from stratalog.segment.txn_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from stratalog.log.cleaning.clean import DirtyLog
+
+
+class SpoolPlace(NamedTuple):
+    """Where in the spool a run is."""
+
+    position: int
+    size: int
+    batches_count: int
+
+
+class SpooledSegment(NamedTuple):
+    """What stays of a segment, from its last run to its first, and what was counted when it was filtered."""
+
+    places: list[SpoolPlace]
+    records_read: int
+    records_without_key: int
+    records_written: int
+
+
+class Spool:
+    """A temporary file for the records that stay, in the directory of the log. Close it at the end.
+
+    It takes `most_size` bytes. When it is full, or the disk is, `is_full` is set and the rest is not written.
+    """
+
+    def __init__(self, disk: Disk, directory: Path, most_size: int) -> None:
+        self._path, self._most_size = directory, most_size
+        self._file = disk.temporary_file(directory)
+        self._size = 0
+        self.is_full = False
+        self.places: list[SpoolPlace] = []
+        """Where the runs of the current segment are."""
+
+    def append(self, data: Bytes, batches: BatchTable, largest_offset: int) -> None:  # noqa: ARG002
+        """Write a run; called as a cleaned segment is."""
+        if self.is_full or self._size + len(data) > self._most_size:
+            self.is_full = True
+            return
+        try:
+            rest = byte_view(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            self.is_full = True  # the originals are still there: they are read again
+            return
+        self.places.append(SpoolPlace(self._size, len(data), len(batches)))
+        self._size += len(data)
+
+    def append_aborted(self, aborted: AbortedTxn) -> None:
+        """Not called: a log with transactions is not read backwards."""
+        raise NotImplementedError(aborted)
+
+    def read_into(self, buffer: Bytes, position: int) -> None:
+        """Fill a buffer with what was written from a position on."""
+        done = 0
+        try:
+            self._file.seek(position)
+            while done < len(buffer):
+                count = self._file.readinto(buffer[done:].data)  # type: ignore[attr-defined]
+                if not count:
+                    raise OSError(0, "it has become shorter")
+                done += count
+        except OSError as error:
+            raise refused("read a temporary file in", self._path, error) from error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Spooled(NamedTuple):
+    """The result of reading backwards: segments by base offset, and what the first pass has read."""
+
+    spool: Spool
+    segments: dict[int, SpooledSegment]
+    bytes_read: int
+    records_read: int
+
+    def runs(self, segment: SpooledSegment, memory: Callable[[], OutputMemory]) -> Iterator[JudgedRun]:
+        """What stays of a segment, in order; several runs of the first pass become one."""
+        joined: list[SpoolPlace] = []
+        for place in reversed(segment.places):
+            if joined and sum(each.size for each in joined) + place.size > CHUNK_SIZE:
+                yield self._read(joined, memory())
+                joined = []
+            joined.append(place)
+        if joined:
+            yield self._read(joined, memory())
+
+    def _read(self, places: list[SpoolPlace], memory: OutputMemory) -> JudgedRun:
+        memory.reserve(sum(place.batches_count for place in places), sum(place.size for place in places))
+        at = 0
+        for place in places:
+            self.spool.read_into(memory.out[at : at + place.size], place.position)
+            at += place.size
+        return JudgedRun(
+            memory=memory,
+            size=at,
+            pending_count=0,
+            records_read=0,
+            records_without_key=0,
+            records_written=0,
+            keep=_NO_ROWS,
+            is_dropped=_NO_ROWS,
+        )
+
+
+_NO_ROWS = np.empty(0, np.bool_)
+
+
+class NewestFirst:
+    """Reads a dirty part backwards. `rules_of` gives the rules for each of its segments.
+
+    `on_run` is called for each run with the bytes read, and those newly written to the spool.
+    """
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        reader: RunReader,
+        last_records: Mapping[int, LastRecord],
+        rules_of: Callable[[SegmentReader], Rules],
+        on_run: Callable[[int, int], object],
+    ) -> None:
+        self._map, self._reader, self._rules_of, self._on_run = offset_map, reader, rules_of, on_run
+        self._filter = RunFilter(offset_map, last_records)
+        self._transactions = CleanedTransactions()
+        self._bytes_read = self._records_read = 0
+        self._is_map_full = False
+
+    def read(self, disk: Disk, log: DirtyLog, dirty: Sequence[SegmentReader]) -> Spooled | None:
+        """Fill the empty map with the keys of these segments, and a spool with what stays of them.
+
+        None if they must be read forwards; the map is empty then. The caller closes the spool.
+        """
+        start, end = log.first_dirty_offset, log.first_uncleanable_offset
+        if self._map.too_small_for == end:
+            return None
+        directory = log.cleaned_directory or dirty[0].directory
+        try:
+            spool = Spool(disk, directory, log.config.segment_size)
+        except DiskError:
+            return None
+        spooled = None
+        try:
+            if not self._map.go_backwards(start, end):
+                raise NotBackwardsError
+            spooled = self._read(disk, dirty, start, spool)
+        except (NotBackwardsError, CorruptRecordError, CorruptIndexError):
+            self._map.clear()
+            if self._is_map_full:
+                self._map.too_small_for = end
+        finally:
+            if spooled is None:
+                spool.close()
+        return spooled
+
+    def _read(
+        self, disk: DiskReader, dirty: Sequence[SegmentReader], start_offset: int, spool: Spool
+    ) -> Spooled:
+        found: dict[int, SpooledSegment] = {}
+        for segment in reversed(dirty):
+            # A segment that begins in the clean part also has records that are not in the map.
+            if segment.base_offset < start_offset or spool.is_full:
+                self._read_keys(disk, segment, start_offset)
+            elif (kept := self._read_segment(disk, segment, spool)) is not None:
+                found[segment.base_offset] = kept
+        return Spooled(spool, found, self._bytes_read, self._records_read)
+
+    def _read_keys(self, disk: DiskReader, segment: SegmentReader, start_offset: int) -> None:
+        is_whole = segment.base_offset >= start_offset
+        position = 0 if is_whole else segment.offset_index.lookup(start_offset).position
+        with closing(self._runs(disk, segment, position)) as runs:
+            for run in runs:
+                self._on_run(run.size, 0)
+
+    def _read_segment(self, disk: DiskReader, segment: SegmentReader, spool: Spool) -> SpooledSegment | None:
+        """Filter a segment into the spool; None if there is no room for it."""
+        rules = self._rules_of(segment)
+        spool.places = []
+        records_read = without_key = written = 0
+        output = CleanedOutput(spool, is_behind=segment.size > CHUNK_SIZE)
+        try:
+            with output, closing(self._runs(disk, segment, 0)) as runs:
+                for run in runs:
+                    if len(run.rows) and int(run.rows["offset"][0]) < segment.base_offset:
+                        raise NotBackwardsError
+                    # The map's bits for these records are final, so they are not looked up by their hashes.
+                    noted = run._replace(hashes=run.hashes[:0])
+                    judged = self._filter.judge(noted, self._transactions, rules, output.memory())
+                    records_read += judged.records_read
+                    without_key += judged.records_without_key
+                    written += judged.records_written
+                    output.put(judged, ())
+                    self._on_run(run.size, output.newly_written())
+        finally:
+            output.stop()  # Ctrl-C may come while the context is entered or left
+        return None if spool.is_full else SpooledSegment(spool.places, records_read, without_key, written)
+
+    def _runs(
+        self, disk: DiskReader, segment: SegmentReader, position: int
+    ) -> Generator[DecodedRun, None, None]:
+        """The runs of a segment, from the last to the first, when they are in the map."""
+        entries = segment.offset_index.entries()
+        starts = entries.columns[1][: entries.count].tolist()
+        with (
+            disk.open_read(segment.log_path) as file,
+            self._reader.read_backwards(segment, position, starts, file.expect_read) as runs,
+        ):
+            for run in runs:
+                outcome = self._map.put_newest(run.batches, run.rows, run.hashes)
+                if outcome != ALL_STORED:
+                    self._is_map_full = outcome == FULL
+                    raise NotBackwardsError
+                self._bytes_read += run.size
+                self._records_read += len(run.rows)
+                yield run
