@@ -16,7 +16,14 @@ from stratalog.records.control import ControlType, EndTxnMarker
 from tests.kafka.log_oracle import LogOracle
 from tests.kafka.our_recovery import opens_as_stopped, we_recover
 from tests.kafka.recovery_cases import MAGIC_AT, Case, batch_positions, logs_in
-from tests.kafka.recovery_compare import contents, copied, differences, kafka_recovers, without_stale_tail
+from tests.kafka.recovery_compare import (
+    contents,
+    copied,
+    differences,
+    kafka_opens,
+    kafka_recovers,
+    without_stale_tail,
+)
 
 NOW_MS = int(time.time() * 1000)
 SEGMENTS = 4
@@ -244,6 +251,34 @@ def test_an_index_too_small_for_what_recovery_adds_stops_kafka_and_not_us(
     assert refusal is not None
     assert "full" in refusal.message
     assert plan.log_end_offset == SEGMENTS * BATCHES
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
+@pytest.mark.parametrize("size", [61, PADDED])
+def test_an_active_segment_of_zeros_stops_kafka_after_a_clean_stop_and_is_cut_after_a_crash_and_here(
+    log_oracle: LogOracle, both: tuple[Case, Case], tmp_path: Path, size: int
+) -> None:
+    theirs, ours = both
+    last = logs_in(ours.directory)[-1]
+    start = (SEGMENTS - 1) * BATCHES
+    for case in both:
+        log = case.directory / last.name
+        log.write_bytes(bytes(size))
+        log.with_suffix(".index").write_bytes(b"")
+        log.with_suffix(".timeindex").write_bytes(b"")
+        case.recovery_point = start
+    stopped = copied(theirs, tmp_path / "stopped")
+
+    refusal = kafka_opens(log_oracle, stopped, {"logEnd": start, "logStart": 0}, NOW_MS).refusal
+    crashed = kafka_recovers(log_oracle, theirs, NOW_MS)
+    plan = we_recover(ours, NOW_MS)
+
+    assert refusal is not None
+    assert "Found record size 0 smaller than minimum" in refusal.message
+    assert crashed.refusal is None
+    assert plan.log_end_offset == crashed.marks["logEnd"] == start
+    assert last.read_bytes() == (theirs.directory / last.name).read_bytes() == b""
+    assert [(cut.position, cut.size) for cut in plan.cuts] == [(0, size)]
     opens_as_stopped(log_oracle, ours, plan, NOW_MS)
 
 
