@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -23,7 +22,7 @@ from tests.kafka.clients import create_topic, produce, producer
 from tests.kafka.conftest import had
 from tests.kafka.jars import resolve
 
-AUDITS = profile.examples(2000, quick=10, ci=60)
+AUDITS = profile.examples(2000, quick=10, ci=20)
 BUSY = PROPERTIES | {
     "log.cleaner.backoff.ms": "20",
     "log.segment.delete.delay.ms": "50",
@@ -38,9 +37,10 @@ TOPICS = {
 }
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(had(resolve), tmp_path, properties=BUSY) as running:
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """For both tests; the second one stops it."""
+    with Broker(had(resolve), tmp_path_factory.mktemp("busy"), properties=BUSY) as running:
         for topic, config in TOPICS.items():
             create_topic(running.bootstrap, topic, config=config)
         yield running

@@ -138,6 +138,7 @@ def test_the_shared_broker_takes_records_of_both_clients(
     assert values == [b"from librdkafka".hex(), b"from Java".hex()]
 
 
+@pytest.mark.deep  # test_recover.py kills brokers and stops them in every run
 def test_a_killed_broker_recovers_and_a_stopped_one_does_not(
     make_broker: MakeBroker, kafka_jars: KafkaJars
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_killed_broker_recovers_and_a_stopped_one_does_not(
     assert " payload: kept" in dump.stdout
 
 
+@pytest.mark.deep  # test_recover.py starts this release in every run; fixtures have its message sets
 def test_an_old_release_writes_message_sets(make_broker: MakeBroker, oracle: RecordsOracle) -> None:
     broker = make_broker(release=WITH_LEGACY_FORMATS)
     create_topic(broker.bootstrap, "old", config={"message.format.version": "0.10.0"})

@@ -59,7 +59,7 @@ def is_taken_for_clean(broker: Broker) -> bool:
     return "Generated 0 record(s)" in line
 
 
-@pytest.mark.parametrize("unclean", [0, 1])
+@pytest.mark.parametrize("unclean", [0, pytest.param(1, marks=pytest.mark.deep)])
 def test_beside_a_clean_directory_a_recovered_one_is_still_an_unclean_stop(
     broker: Broker, unclean: int
 ) -> None:
@@ -83,7 +83,7 @@ def test_a_broker_passes_over_no_epoch_before_another_directorys(broker: Broker,
     assert is_taken_for_clean(broker) == (number == 0)
 
 
-@pytest.mark.parametrize("failing", [None, 0, 1])
+@pytest.mark.parametrize("failing", [None, 0, pytest.param(1, marks=pytest.mark.deep)])
 def test_with_one_directory_failing_no_epoch_is_promised(broker: Broker, failing: int | None) -> None:
     for directory in broker.log_dirs:
         (directory / MARKER).unlink()

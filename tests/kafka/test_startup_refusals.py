@@ -31,20 +31,16 @@ from tests.kafka.tools import KafkaError
 PROPERTIES = {"log.index.size.max.bytes": "4096"}
 CHOSEN = [
     "meta.properties missing",
-    "meta.properties empty",
     "lost+found",
     "a partition twice",
     "recovery-point-offset-checkpoint zeroed",
     "partition.metadata empty",
-    "partition.metadata zeroed",
-    "leader epochs zeroed",
     "a file foo.log",
-    "quorum-state empty",
 ]
 REFUSED_HERE = REFUSED if profile.current() == profile.DEEP else {name: REFUSED[name] for name in CHOSEN}
-TAKEN = ["a directory without an id", "partition.metadata missing", "a file 1.log"]
+TAKEN = ["a directory without an id", "a file 1.log"]
 TAKEN_HERE = ACCEPTED if profile.current() == profile.DEEP else {name: ACCEPTED[name] for name in TAKEN}
-OWNED = ["rolled-0/00000000000000000000.log 644", "rolled-0/00000000000000000000.index 644"]
+OWNED = ["rolled-0/00000000000000000000.log 644"]
 OWNED_HERE = (
     OUT_OF_REACH if profile.current() == profile.DEEP else {name: OUT_OF_REACH[name] for name in OWNED}
 )
