@@ -6,7 +6,8 @@ HOME has the log directory `logs`, which one query copies to Parquet files in `p
 log directory `sink`. WHEN says how it ends:
 
     killed    it does not end: somebody kills it
-    17        kills itself once the sink has committed batch 17, before Spark can note that it has
+    17        kills itself once the sink has committed batch 17 or a later one, before Spark can note that it
+              has, and the other query has committed a batch
     ends      when everything is copied; the rows of the Parquet files are then in `rows.parquet`
 """
 
@@ -36,6 +37,7 @@ OFFSETS_PER_TRIGGER = 400
 TRIES = 10
 # Spark hands its environment to the process that commits, which is in another group than the driver.
 GROUP_VARIABLE, BATCH_VARIABLE = "STRATALOG_TEST_GROUP", "STRATALOG_TEST_BATCH"
+OTHER_VARIABLE = "STRATALOG_TEST_OTHER"  # the folder of the other query's commits
 
 
 # Errors of Spark itself on a busy machine: it gives a Python process ten seconds to import its modules,
@@ -112,7 +114,8 @@ class KillingWriter(StratalogStreamWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         super().commit(messages, batchId)
-        if batchId == int(os.environ[BATCH_VARIABLE]):
+        has_other = any(Path(os.environ[OTHER_VARIABLE]).glob("[0-9]*"))
+        if batchId >= int(os.environ[BATCH_VARIABLE]) and has_other:
             os.killpg(int(os.environ[GROUP_VARIABLE]), signal.SIGKILL)
 
 
@@ -132,6 +135,7 @@ def main() -> None:
     if when.isdecimal():
         form = KillingSource.name()
         os.environ[GROUP_VARIABLE], os.environ[BATCH_VARIABLE] = str(os.getpgrp()), when
+        os.environ[OTHER_VARIABLE] = str(home / "checkpoints" / "parquet" / "commits")
     with session("streams to be killed", master=master) as spark:
         spark.dataSource.register(KillingSource)
         if not copied(spark, home, form, available_now=when == "ends"):
