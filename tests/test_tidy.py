@@ -354,3 +354,71 @@ def test_open_itself_is_seen_and_the_open_of_others_is_not() -> None:
 )
 def test_whoever_asks_for_the_other_half_is_seen(source: str) -> None:
     assert any(uses(ast.parse(source), {"stratalog.files.disk.changing"}))
+
+
+# What a kernel reads from a file as 64 bits, and sums of it, may be any number.
+_UNTRUSTED = {"load_i64", "wrapped_sum"}
+
+
+def plain_sums(tree: ast.AST) -> Iterator[str]:
+    """The line of each `+` or `-` of a number that the same function has read with `load_i64`.
+
+    LLVM assumes that plain sums never overflow, and so decides comparisons wrongly for damaged numbers.
+    """
+    for function in nodes(tree):
+        if isinstance(function, ast.FunctionDef):
+            names = {
+                target.id
+                for node in ast.walk(function)
+                if isinstance(node, ast.Assign) and _is_untrusted(node.value, set())
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
+            for node in ast.walk(function):
+                match node:
+                    case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+                        operands = [left, right]
+                    case ast.AugAssign(op=ast.Add() | ast.Sub(), target=target, value=value):
+                        operands = [target, value]
+                    case _:
+                        continue
+                if any(_is_untrusted(each, names) for each in operands):
+                    yield f"{node.lineno} {ast.unparse(node)}"
+
+
+def _is_untrusted(node: ast.expr, names: set[str]) -> bool:
+    match node:
+        case ast.Call(func=function):
+            return name_of(function) in _UNTRUSTED
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_untrusted(body, names) or _is_untrusted(orelse, names)
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def test_kernels_add_numbers_of_a_file_so_that_they_wrap() -> None:
+    found = {
+        f"{name}:{line}"
+        for name, tree in modules("records")
+        if name.startswith("records/kernels/")
+        for line in plain_sums(tree)
+    }
+
+    assert found == set(), "use wrapped_sum or wrapped_difference"
+
+
+@pytest.mark.parametrize(
+    ("source", "is_seen"),
+    [
+        ("load_i64(data, 0) + 1", True),
+        ("1 - memory.load_i64(data, 0)", True),
+        ("wrapped_sum(a, b) - 1", True),
+        ("a = load_i64(data, 0)\n    return b - a", True),
+        ("a = load_i64(data, 0) if is_new else -1\n    return a + 1", True),
+        ("a = load_i64(data, 0)\n    b += a", True),
+        ("a = load_i64(data, at + 8)\n    return wrapped_sum(a, 1)", False),
+        ("a = load_i32(data, 0)\n    return a + 1", False),
+        ("wrapped_difference(a, b) + 1", False),
+    ],
+)
+def test_a_plain_sum_of_a_number_of_a_file_is_seen(source: str, is_seen: bool) -> None:
+    assert bool([*plain_sums(ast.parse(f"def kernel(data):\n    {source}\n"))]) == is_seen

@@ -24,6 +24,7 @@ from stratalog.records.kernels.memory import (
     load_i64,
     load_u8,
     load_u32,
+    wrapped_difference,
     wrapped_sum,
 )
 from stratalog.records.kernels.recover import SMALL
@@ -127,13 +128,13 @@ def check(
             _are_offsets_usual(base_offset, last_offset, limits, at)
             and _is_time_usual(timestamp, limits, at)
             and _are_entries_usual(entries, shift + position, base_offset, last_offset, timestamp, at)
-            and _add_header(data, position, last_offset - base_offset + 1, timestamp, at)
+            and _add_header(data, position, wrapped_difference(last_offset, base_offset) + 1, timestamp, at)
         ):
             return count, position, UNUSUAL
         if base_offset > at.last_offset + 1:
             if at.gaps_count < len(gaps):
                 gaps[at.gaps_count, 0] = at.last_offset + 1
-                gaps[at.gaps_count, 1] = base_offset - 1
+                gaps[at.gaps_count, 1] = wrapped_difference(base_offset, 1)
             at.gaps_count += 1
         if at.first_offset < 0:
             at.first_offset = base_offset

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.jit import kernel
-from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8, load_u32
+from stratalog.records.kernels.memory import Bytes, load_i32, load_i64, load_u8, load_u32, wrapped_difference
 from stratalog.records.kernels.walk import CONTROL, LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable
 
 # How a search ended.
@@ -53,7 +53,9 @@ def find_start(
         if base_offset <= last[OFFSET] or base_offset >= next_base:
             continue
         delta = load_i32(data, position + 23)
-        if delta < 0 or delta >= next_base - base_offset or load_i32(data, position + 12) < last[EPOCH]:
+        if delta < 0 or delta >= wrapped_difference(next_base, base_offset):
+            continue
+        if load_i32(data, position + 12) < last[EPOCH]:
             continue
         batch_end = position + LOG_OVERHEAD + length
         if batch_end > filled:
