@@ -114,7 +114,7 @@ class Broker:
         self._run_position = self._output.stat().st_size if self._output.exists() else 0
         began = time.monotonic()
         self._process = self._spawn(config)
-        while not self.log_lines(_STARTED):
+        while not re.search(_STARTED, self._said()):
             if self._process.poll() is not None or time.monotonic() - began > timeout_s:
                 last_lines = "\n".join(self.log_lines()[-40:])
                 self.kill()
@@ -151,10 +151,12 @@ class Broker:
 
     def log_lines(self, pattern: str = "") -> list[str]:
         """The lines logged since the latest start that match a regular expression anywhere."""
+        return [line for line in self._said().splitlines() if re.search(pattern, line)]
+
+    def _said(self) -> str:
         with self._output.open("rb") as file:
             file.seek(self._run_position)
-            lines = file.read().decode(errors="replace").splitlines()
-        return [line for line in lines if re.search(pattern, line)]
+            return file.read().decode(errors="replace")
 
     def wait_for_line(self, pattern: str, *, count: int = 1) -> list[str]:
         """The lines since the latest start that match, once there are `count` of them."""

@@ -25,14 +25,14 @@ IMAGES = {  # of the deep run
     MovingLife: 20_000,
     QueueLife: 10_000,
 }
-# 10,000 in all. Of lone logs three times their share: one of their images takes a quarter of the time.
+# 10,000 in all, most of them of lone logs: one of their images takes a quarter of the time.
 IN_CI = {
-    NodeLife: 1_400,
-    LoneLife: 6_400,
-    ReplicaLife: 600,
-    CompactingLife: 700,
-    MovingLife: 600,
-    QueueLife: 300,
+    NodeLife: 1_000,
+    LoneLife: 7_200,
+    ReplicaLife: 480,
+    CompactingLife: 560,
+    MovingLife: 480,
+    QueueLife: 280,
 }
 SEEDS_OF_A_CHUNK = 10_000
 MANY_LIVES = 10

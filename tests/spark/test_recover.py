@@ -43,7 +43,7 @@ def damaged(root: Path, seed: int) -> Path:
     return home
 
 
-@pytest.mark.parametrize("seed", range(profile.examples(CASES, quick=2)))
+@pytest.mark.parametrize("seed", range(profile.examples(CASES, quick=2, ci=4)))
 def test_spark_leaves_the_bytes_of_threads(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     options = {"scan_all": seed % 2 == 0, "salvage": seed % 4 == 3}
     (tmp_path / "here").mkdir()
@@ -65,10 +65,12 @@ def test_a_dry_run_on_spark_changes_nothing(spark: SparkSession, tmp_path: Path)
     assert files_of(home) == before
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("options", [["--readers", "2"], ["--work-dir", "."]])
 def test_what_only_this_process_can_do_is_refused_with_a_master(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
+    """With a session that runs, as one is started before the second option is looked at."""
     home = copy_of("killed", tmp_path / "data")
     before = files_of(home)
 

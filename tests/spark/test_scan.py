@@ -66,7 +66,7 @@ def test_on_the_inputs_of_the_queries(spark: SparkSession, seeded: Path, case: C
     assert of_scan(seeded, case.options) == of_spark(spark, seeded, case.options)
 
 
-@pytest.mark.parametrize("seed", range(examples(20, quick=2, ci=5)))
+@pytest.mark.parametrize("seed", range(examples(20, quick=2, ci=2)))
 def test_on_a_fresh_directory(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     config = {"internal.segment.bytes": chance.choice([2000, 20_000]), "index.interval.bytes": 300}

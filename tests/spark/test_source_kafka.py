@@ -209,7 +209,7 @@ def as_consumed(row: Row) -> tuple[Any, ...]:
     return tuple(map(content, row))
 
 
-@pytest.mark.parametrize("number", range(profile.examples(40, quick=4)))
+@pytest.mark.parametrize("number", range(profile.examples(40, quick=2, ci=2)))
 def test_any_range_of_offsets_gives_what_sparks_kafka_source_gives(
     spark: SparkSession, broker: Broker, number: int
 ) -> None:
