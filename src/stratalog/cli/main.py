@@ -70,7 +70,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit status."""
     # Imports make many objects and hardly any garbage: looking for it would take a tenth of their time.
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     if sys.stderr is None:  # closed with 2>&-
         sys.stderr = _nowhere()
     raise_dropped_interrupts()

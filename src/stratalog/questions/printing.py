@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,20 +24,19 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
 from stratalog.jobs.decoding.asked import Encoding, decoded_columns
-from stratalog.jobs.decoding.finding import Decodings
-from stratalog.jobs.decoding.store import JSON
-from stratalog.jobs.reading.following import Follower
 from stratalog.jobs.reading.omissions import Omission
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.jobs.reading.plan import plan_stepwise
 from stratalog.jobs.reading.read import LINE, read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.questions.choosing import COMMAND_WORDS, by_kind
-from stratalog.questions.internals import columns_for, with_messages
 from stratalog.questions.lines import Style, bytes_of, escaped_rows, printed
 from stratalog.scanning.in_order import cores, in_order
 from stratalog.scanning.sources import BUDGET, TASK_SIZE, RecordSource, batch_size, memory_of_threads
 from stratalog.scanning.words import python_words
+
+if TYPE_CHECKING:
+    from stratalog.jobs.decoding.finding import Decodings
 
 BETWEEN_LOOKS_S = 0.2
 _ReadsBatches = Callable[[ReadTask], Iterator[pa.RecordBatch]]
@@ -176,6 +175,8 @@ class _Part:
 
     def new_lines(self) -> Generator[_Lines | None, None, None]:
         """The lines of all records, then of new ones; yields None whenever there are no more for now."""
+        from stratalog.jobs.reading.following import Follower
+
         follower = Follower(self._options, disk=self._disk, on_omission=self._whole.omissions.append)
         try:
             place = follower.initial()
@@ -218,6 +219,8 @@ class _Part:
         return lambda task: read(task, None)
 
     def _internal(self, topic: str) -> _ReadsBatches:
+        from stratalog.questions.internals import columns_for, with_messages
+
         self._style = replace(self._style, json_parts=frozenset({"key", "value"}))
         read = self._reading(columns_for(self._columns))
         return lambda task: with_messages(topic, read(task), self._columns)
@@ -246,6 +249,8 @@ class _Part:
 
 def _json_parts(decodings: Decodings) -> frozenset[str]:
     """Which of key and value are decoded to text that is JSON."""
+    from stratalog.jobs.decoding.store import JSON
+
     found = set()
     for name, decoding in decodings._asdict().items():
         is_json_schema = decoding.reader is not None and decoding.reader.kind == JSON

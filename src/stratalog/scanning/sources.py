@@ -6,14 +6,12 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import reader_for
-from stratalog.jobs.decoding.columns import DecodedColumns, known_columns
-from stratalog.jobs.decoding.finding import Decodings, find_decodings, pinned
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.narrowing import Narrowing
 from stratalog.jobs.reading.omissions import OnOmission
@@ -22,6 +20,9 @@ from stratalog.jobs.reading.plan import plan_stepwise
 from stratalog.jobs.reading.read import Pickers, ReadMemory, read_task
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.scanning.in_order import in_order
+
+if TYPE_CHECKING:
+    from stratalog.jobs.decoding.finding import Decodings
 
 # Small, so that threads that read ahead need little memory; a task of this size takes some milliseconds.
 TASK_SIZE = 8 << 20
@@ -73,14 +74,21 @@ class RecordSource:
     @cached_property
     def decodings(self) -> Decodings:
         """How keys and values are decoded."""
+        from stratalog.jobs.decoding.finding import find_decodings
+
         return find_decodings(self.options, disk=self.disk)
 
     @property
     def schema(self) -> pa.Schema:
+        from stratalog.jobs.decoding.columns import known_columns
+
         return pa.schema(list(known_columns(self.decodings).items()))
 
     def reading(self, columns: Sequence[str], on_omission: OnOmission) -> ReadsTask:
         """A function that reads tasks with these columns, in any thread."""
+        from stratalog.jobs.decoding.columns import DecodedColumns
+        from stratalog.jobs.decoding.finding import find_decodings, pinned
+
         # Schemas may have been added since the source was created. The reader schema stays the same.
         named = pinned(self.options, self.decodings)
         decodings = find_decodings(named, disk=self.disk, on_omission=on_omission)

@@ -117,7 +117,8 @@ def read_by_kernels(data: bytes, rng: random.Random) -> None:
     if found:
         at = (0, 0, rng.choice(INT64S))
         out, gaps = np.zeros(8192, np.uint8), np.zeros((32, 2), np.int64)
-        text.write_lines(array, batches, count, rows[:found], text.METADATA, 0, at, out, gaps)
+        parts = np.zeros(text.PARTS_SHAPE, np.int64)
+        text.write_lines(array, batches, count, rows[:found], text.METADATA, 0, at, out, gaps, parts)
 
 
 def read_and_append(data: bytes, path: Path, rng: random.Random) -> None:

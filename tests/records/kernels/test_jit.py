@@ -208,10 +208,9 @@ print(*sorted(
 """
 
 
-# The first three allocate memory; the others get a row, or return a tuple that has a boolean inside a tuple.
+# The first two allocate memory; the others get a row, or return a tuple that has a boolean inside a tuple.
 NEED_NUMBA = {
     "recover.recover",
-    "text.write_lines",
     "validate.check_ready",
     "scan.end_txn",
     "validate.walk_and_check",

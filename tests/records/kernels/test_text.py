@@ -46,11 +46,11 @@ def written(data: bytes, *, room: int, flags: int = kernel.METADATA | kernel.CON
     rows = np.zeros(64, decoding.RECORD)
     count, _, _ = decoding.decode(array, headers, rows, (0, 0, 0), INT64_MAX, INT64_MIN, INT64_MAX)
     memory = np.full(room + 64, 0xAA, np.uint8)
-    gaps = np.zeros((2, 2), np.int64)
+    gaps, parts = np.zeros((2, 2), np.int64), np.zeros(kernel.PARTS_SHAPE, np.int64)
     lines, at, why = b"", (0, 0, -1), kernel.FULL
     while why != kernel.DONE:
         used, gaps_count, why, at = kernel.write_lines(
-            array, headers, len(headers), rows[:count], flags, 0, at, memory[:room], gaps
+            array, headers, len(headers), rows[:count], flags, 0, at, memory[:room], gaps, parts
         )
         assert used or gaps_count or why == kernel.DONE
         lines += memory[:used].tobytes()

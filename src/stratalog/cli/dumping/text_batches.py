@@ -37,6 +37,7 @@ class TextBatches:
         self._reader = RecordReader() if options.deep else None
         self._out = aligned_buffer(OUT_SIZE)
         self._gaps = np.zeros((GAPS, 2), np.int64)
+        self._parts = np.zeros(text.PARTS_SHAPE, np.int64)
         self._flags = _flags(options)
         self._due = 0
         # If a dump starts in the middle of a file, the record before is not known.
@@ -80,6 +81,7 @@ class TextBatches:
             (row, self._due, self._last_offset),
             self._out,
             self._gaps,
+            self._parts,
         )
         self._printer.write(self._out[:used].data)
         if gaps_count:

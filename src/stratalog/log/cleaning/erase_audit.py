@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.paths import join_path
-from stratalog.log.cleaning.erase import Rewritten
+
+if TYPE_CHECKING:
+    from stratalog.log.cleaning.erase import Rewritten
 
 AUDIT = "stratalog-erased.jsonl"
 

@@ -35,11 +35,10 @@ CrcTable = NDArray[np.uint32]
 def _byte_tables(polynomial: int) -> CrcTable:
     """tables[k][b]: the checksum of byte b followed by k zero bytes."""
     tables = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (polynomial if value & 1 else 0)
-        tables[0, byte] = value
+    values = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        values = (values >> np.uint32(1)) ^ (values & np.uint32(1)) * np.uint32(polynomial)
+    tables[0] = values
     for k in range(1, 8):
         before = tables[k - 1]
         tables[k] = (before >> np.uint32(8)) ^ tables[0][before & np.uint32(0xFF)]
@@ -47,11 +46,13 @@ def _byte_tables(polynomial: int) -> CrcTable:
 
 
 def _zeros_table(size: int) -> CrcTable:
-    """table[k][b]: what byte k of a checksum becomes when `size` zero bytes follow."""
-    images = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))  # of each bit, before the move
-    low = CASTAGNOLI_TABLES[0]
-    for _ in range(size):
-        images = (images >> np.uint32(8)) ^ low[images & np.uint32(0xFF)]
+    """table[k][b]: what byte k of a checksum becomes when `size` zero bytes follow, a power of two."""
+    bits = np.arange(32, dtype=np.uint32)
+    images = np.left_shift(np.uint32(1), bits)  # of each bit, before the move
+    images = (images >> np.uint32(8)) ^ CASTAGNOLI_TABLES[0][images & np.uint32(0xFF)]
+    for _ in range(size.bit_length() - 1):  # moved twice as far each time
+        has_bit = images[:, np.newaxis] >> bits & np.uint32(1)
+        images = np.bitwise_xor.reduce(has_bit * images, axis=1)
     table = np.zeros((4, 256), np.uint32)
     for k in range(4):
         for bit in range(8):

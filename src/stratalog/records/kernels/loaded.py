@@ -11,20 +11,20 @@ docs/decisions/0049-machine-code-without-numba.md.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
-import platform
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.kernels.images import Image, from_file, into_memory, nested
+
+if TYPE_CHECKING:
+    import hashlib
 
 LOADED_CALLS = 30_000
 """How many calls of a process may go through images: they cost about as much as importing Numba."""
@@ -128,16 +128,18 @@ def tuple_words(kind: type, length: int) -> str:
 
 def file_name(kernel: str, words: Iterable[str]) -> str:
     """The name of the file with the image of a kernel for these arguments."""
-    return f"{kernel}-{hashlib.sha256(';'.join(words).encode()).hexdigest()[:16]}{SUFFIX}"
+    return f"{kernel}-{_sha256(';'.join(words).encode()).hexdigest()[:16]}{SUFFIX}"
 
 
 @cache
 def current_stamp() -> str | None:
     """What an image must have been made with and for; None if that cannot be told."""
+    from importlib.util import find_spec
+
     found = find_spec("numba")
     if found is None or found.origin is None or Path(".numba_config.yaml").exists():
         return None
-    digest = hashlib.sha256(f"{platform.machine()} {sys.implementation.cache_tag}".encode())
+    digest = _sha256(f"{os.uname().machine} {sys.implementation.cache_tag}".encode())
     try:
         with Path("/proc/cpuinfo").open("rb") as file:
             first_cpu = file.read(16 << 10).partition(b"\n\n")[0]
@@ -158,8 +160,10 @@ def current_stamp() -> str | None:
 @cache
 def _folders() -> tuple[Path, ...]:
     """Where Numba may have cached the kernels of this package."""
+    from hashlib import sha1
+
     folder = str(_FOLDER.absolute())
-    own = f"{_FOLDER.name}_{hashlib.sha1(folder.encode(), usedforsecurity=False).hexdigest()}"
+    own = f"{_FOLDER.name}_{sha1(folder.encode(), usedforsecurity=False).hexdigest()}"
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         return (Path(named, own),)
     beside = _FOLDER / "__pycache__"
@@ -168,6 +172,12 @@ def _folders() -> tuple[Path, ...]:
     except RuntimeError:  # a user without a home directory
         return (beside,)
     return beside, home / "numba" / own
+
+
+def _sha256(data: bytes) -> hashlib._Hash:
+    import hashlib  # not with this module: it takes 3 ms, and most commands call no image
+
+    return hashlib.sha256(data)
 
 
 def _words(kind: Any, *facts: int) -> str:

@@ -97,6 +97,9 @@ WORD_ENDS = np.cumsum([len(word) for word in _words])
 LINE_FEED, COMMA, CLOSING = 10, 44, 93
 
 
+PARTS_SHAPE = (2, 16)  # the words and the numbers of the line of a batch
+
+
 def _size(batches: BatchTable, rows: RecordTable) -> int:
     text_size = int(rows["key_size"].sum() + rows["value_size"].sum())
     return 400 * (len(batches) + len(rows)) + headers_work(rows) + text_size
@@ -113,12 +116,14 @@ def write_lines(
     at: tuple[int, int, int],
     out: Bytes,
     gaps: NDArray[np.int64],
+    parts: NDArray[np.int64],
 ) -> tuple[int, int, int, tuple[int, int, int]]:
     """Write the lines of these rows. The line of a batch comes before those of its records, if it has any.
 
     `at` is (row, first batch whose line is not written, offset of the record before); batches up to
     `batches_end` that have no line yet get one at the end. `base_position` is the position of data[0] in the
     file. `gaps` gets (offset, offset of the next record) if the second is not the number after the first.
+    `parts` is working memory of PARTS_SHAPE: a kernel that allocates memory cannot run without Numba.
     Returns (bytes written, gaps written, why it stopped, at).
     """
     row_index, due, _ = at
@@ -131,7 +136,7 @@ def write_lines(
         while due <= index:
             if len(out) - used < LONGEST_BATCH:
                 return used, gaps_count, FULL, (row_index, due, last_offset)
-            used = write_batch(batches[due], base_position, out, used)
+            used = write_batch(batches[due], base_position, parts, out, used)
             due += 1
         batch: Any = batches[index]
         is_control = batch.magic == 2 and batch.attributes & CONTROL_BIT != 0
@@ -155,7 +160,7 @@ def write_lines(
     while due < batches_end:
         if len(out) - used < LONGEST_BATCH:
             return used, gaps_count, FULL, (row_index, due, last_offset)
-        used = write_batch(batches[due], base_position, out, used)
+        used = write_batch(batches[due], base_position, parts, out, used)
         due += 1
     return used, gaps_count, DONE, (row_index, due, last_offset)
 
@@ -168,15 +173,14 @@ def needed_size(row: Any) -> Any:
 
 
 @kernel
-def write_batch(batch: Any, base_position: int, out: Bytes, at: int) -> Any:
+def write_batch(batch: Any, base_position: int, parts: NDArray[np.int64], out: Bytes, at: int) -> Any:
     """The line of one batch; the caller has LONGEST_BATCH bytes left.
 
     It first collects the words and the number after each, then writes them in one loop: twenty separate calls
     would take LLVM four seconds to compile.
     """
     attributes = np.int64(batch.attributes)
-    words = np.empty(16, np.int64)
-    numbers = np.empty(16, np.int64)
+    words, numbers = parts[0], parts[1]
     if batch.magic == 2:
         words[0], numbers[0] = BASE_OFFSET, batch.base_offset
         words[1], numbers[1] = LAST_OFFSET, batch.last_offset
