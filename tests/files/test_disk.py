@@ -172,6 +172,39 @@ def test_if_one_of_several_files_cannot_be_written_none_is_replaced(tmp_path: Pa
     assert {path.suffix for path in tmp_path.iterdir()} == {".tmp"}
 
 
+def test_files_that_were_written_are_closed_if_another_of_their_run_or_its_sync_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+    closed: list[int] = []
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EIO, f"no sync of {descriptor}")
+
+    def close(descriptor: int) -> None:
+        closed.append(descriptor)
+        close_really(descriptor)
+
+    def create(name: str, *others: int) -> int:
+        opened.append(open_really(name, *others))
+        return opened[-1]
+
+    open_really, close_really = os.open, os.close
+    monkeypatch.setattr(os, "open", create)
+    monkeypatch.setattr(os, "close", close)
+    paths = [tmp_path / str(number) for number in range(140)]
+
+    with pytest.raises(DiskError, match="missing/file"):
+        disk.replace_all([(path, b"new") for path in [*paths, tmp_path / "missing" / "file", tmp_path / "z"]])
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(DiskError, match="no sync"):
+        disk.replace_all([(path, b"new") for path in paths])
+
+    assert len(opened) > 140
+    assert sorted(closed) == sorted(opened)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".tmp"}
+
+
 def test_work_that_waits_is_done_at_the_same_time_and_its_results_are_in_order() -> None:
     meeting = threading.Barrier(8)
 

@@ -75,6 +75,7 @@ def _of_directory(path: str, bits: int) -> Ownership | None:
 
 def _hand_over(descriptor: int, wanted: Ownership) -> None:
     found = os.fstat(descriptor)
+    mode = found.st_mode
     try:
         if found.st_gid != wanted.group:
             with suppress(PermissionError):
@@ -83,5 +84,7 @@ def _hand_over(descriptor: int, wanted: Ownership) -> None:
             os.fchown(descriptor, wanted.user, -1)
     finally:
         # The mode is set after the owner, because changing the owner clears the setgid bit.
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) != wanted.mode:
+        if (found.st_uid, found.st_gid) != (wanted.user, wanted.group):
+            mode = os.fstat(descriptor).st_mode
+        if stat.S_IMODE(mode) != wanted.mode:
             os.fchmod(descriptor, wanted.mode)

@@ -284,7 +284,7 @@ class SimulatedDisk(Disk):
         return True
 
     def replace(self, path: Path, data: Data) -> None:
-        self.rename(self._write_temporary(os.fspath(path), data), path)
+        self.rename(self._write_temporaries([(path, data)])[0], path)
         self.sync_directory(parent_of(self._path(path)))
 
     def replace_all(self, files: Sequence[tuple[Path, Data]]) -> None:
@@ -333,13 +333,15 @@ class SimulatedDisk(Disk):
     def close(self) -> None:
         """Nothing is open."""
 
-    def _write_temporary(self, name: str, data: Data) -> str:
-        temporary = name + TEMPORARY_SUFFIX
-        self.delete(temporary)
-        self.create(temporary)
-        self.write_at(temporary, data, 0)
-        self.sync(temporary)
-        return temporary
+    def _write_temporaries(self, files: Sequence[tuple[Path, Data]], turn: object = None) -> list[str]:
+        del turn  # one thread writes
+        names = [os.fspath(path) + TEMPORARY_SUFFIX for path, _ in files]
+        for name, (_, data) in zip(names, files, strict=True):
+            self.delete(name)
+            self.create(name)
+            self.write_at(name, data, 0)
+        self.sync_all(names)
+        return names
 
     def _path(self, path: Path) -> str:
         if self._is_off:

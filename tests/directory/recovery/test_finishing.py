@@ -119,10 +119,11 @@ class RefusingDisk(Disk):
             self._refuse(str(path))
         super().sync(path)  # type: ignore[arg-type]
 
-    def _write_temporary(self, name: str, data: object) -> str:
-        if self._written:
-            self._refuse(name)
-        return super()._write_temporary(name, data)  # type: ignore[arg-type]
+    def _write_temporaries(self, files: Sequence[tuple[object, object]], turn: object = None) -> list[str]:
+        for path, _ in files:
+            if self._written:
+                self._refuse(str(path))
+        return super()._write_temporaries(files, turn)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("written", [True, False])

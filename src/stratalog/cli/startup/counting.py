@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from stratalog.files.disk import Disk
@@ -54,10 +56,13 @@ class CountingDisk(Disk):
         self._note_sync()
         super().sync_directory(path)
 
-    def _write_temporary(self, name: str, data: Data) -> str:
-        self.note_write(len(data))
-        self._note_sync()
-        return super()._write_temporary(name, data)
+    def _write_temporaries(
+        self, files: Sequence[tuple[Path, Data]], turn: AbstractContextManager[object] | None = None
+    ) -> list[str]:
+        for _, data in files:
+            self.note_write(len(data))
+            self._note_sync()
+        return super()._write_temporaries(files, turn)
 
     def scans(self, sizes: dict[str, int]) -> Counter[str]:
         """How often each file was read from start to end."""
