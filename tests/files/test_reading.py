@@ -26,7 +26,7 @@ CHANGES = {"append", "create", "delete", "make_directory", "remove_directory", "
 CHANGES |= {"replace_all", "set_modified", "sync", "sync_all", "sync_directory", "together", "truncate"}
 
 
-CHANGES |= {"write_at"}
+CHANGES |= {"temporary_file", "write_at"}
 
 
 def public(kind: type) -> set[str]:
