@@ -218,7 +218,8 @@ def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], dir
                 directory, f"{min(orphans):020d}{kind.value} is an index without its log"
             )
     # An active segment that nothing was appended to has no index yet.
-    without = [base for base, size in sizes.items() if size and base not in indexes[FileKind.OFFSET_INDEX]]
+    indexed = indexes[FileKind.OFFSET_INDEX]
+    without = [base for base in sizes.keys() - indexed if sizes[base]]
     if without:
         raise NeedsRecoveryError(directory, f"{min(without):020d}.log has no offset index")
 

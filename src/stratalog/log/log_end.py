@@ -202,9 +202,8 @@ def clean_end(active: SegmentReader) -> int:
     after such bytes; no reader would ever get past them.
     """
     try:
-        sanity_check(active)
+        last = sanity_check(active)
         start = active.offset_index.last_entry.position
-        last = find_batch(active.read_into, start, active.size, LAST, 0, path=active.log_path)
     except (CorruptIndexError, CorruptRecordError, CorruptSnapshotError) as error:
         raise NeedsRecoveryError(active.directory, str(error).rstrip(".")) from error
     end = start if last is None else last.position + last.size

@@ -5,19 +5,23 @@ from __future__ import annotations
 from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.limits import INT64_MIN
 from stratalog.records.kernels import index as kernel
+from stratalog.records.reader import BatchRow
 from stratalog.segment.segment_reader import SegmentReader
 
 
-def sanity_check(segment: SegmentReader) -> None:
-    """CorruptIndexError if the indexes do not match the log; the bodies of batches are not read.
+def sanity_check(segment: SegmentReader) -> BatchRow | None:
+    """The last whole batch, None if there is none; CorruptIndexError if the indexes do not match the log.
 
     Zeros after the entries are ignored. Entries must ascend and point inside the log, and the last one must
-    point at a batch that it can belong to. A log with batches must have an offset index.
+    point at a batch that it can belong to. A log with batches must have an offset index. The bodies of
+    batches are not read.
     """
     _check_offset_index(segment)
+    last = segment.find_batch(segment.offset_index.last_entry.position, kernel.LAST, 0)
     if segment.time_index.exists:
-        segment.time_index.sanity_check(segment.read_next_offset() - 1)
+        segment.time_index.sanity_check(segment.base_offset - 1 if last is None else last.last_offset)
     segment.txn_index.sanity_check()
+    return last
 
 
 def _check_offset_index(segment: SegmentReader) -> None:

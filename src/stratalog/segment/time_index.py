@@ -119,10 +119,10 @@ class TimeIndex(IndexFile):
     def _count_entries(self) -> int:
         """Zeros in slot 0 are an entry (timestamp 0, base offset) if it is the only slot or one follows."""
         slots = self._length // self.entry_size
-        if slots == 0 or self._is_used(0):
+        if slots <= 1:
+            return slots
+        if self._is_used(0):
             return self._first_zero_slot(0)
-        if slots == 1:
-            return 1
         return self._first_zero_slot(1) if self._is_used(1) else 0
 
 
