@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,6 +99,59 @@ def test_numba_takes_over_after_many_calls(package: Path, tmp_path: Path) -> Non
     program = SUM.replace("for _", "jit._plain_time.loaded_calls = 2\nfor _")
 
     assert run(package, program, NUMBA_CACHE_DIR=str(tmp_path))[0] == f"{SUMS}True {LOADED_CALLS}\n"
+
+
+@pytest.fixture
+def fresh_stamp() -> Iterator[None]:
+    current_stamp.cache_clear()
+    yield
+    current_stamp.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_stamp")
+def test_settings_of_numba_in_a_file_leave_kernels_to_numba(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".numba_config.yaml").write_text("opt: 0\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert current_stamp() is None
+
+
+@pytest.mark.usefixtures("fresh_stamp")
+def test_a_package_without_files_leaves_kernels_to_numba(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.records.kernels.loaded._FOLDER", tmp_path)
+
+    assert current_stamp() is None
+
+
+@pytest.mark.usefixtures("fresh_stamp")
+def test_settings_need_not_be_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = current_stamp()
+    current_stamp.cache_clear()
+    monkeypatch.setenv("NUMBA_X", "\udcff")
+
+    assert None is not current_stamp() != before
+
+
+def test_a_working_directory_that_cannot_be_read_does_no_harm(package: Path, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    inside = f"""
+import os, numpy, ctypes, mmap, hashlib, importlib.util
+import stratalog.records.kernels.loaded as loaded
+os.chdir({str(closed)!r})
+if os.getuid() == 0:
+    os.setuid(65534)
+else:
+    os.chmod(".", 0)
+loaded.current_stamp()  # None where this user cannot read Numba either
+print("no error")
+"""
+
+    assert run(package, inside, NUMBA_CACHE_DIR=str(tmp_path))[0] == "no error\n"
 
 
 def test_the_parts_of_a_call() -> None:

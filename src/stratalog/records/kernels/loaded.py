@@ -137,14 +137,16 @@ def current_stamp() -> str | None:
     from importlib.util import find_spec
 
     found = find_spec("numba")
-    if found is None or found.origin is None or Path(".numba_config.yaml").exists():
+    own = sorted(_FOLDER.glob("*.py"))
+    # There are no files in a zipped package, and `exists` raises in a folder that may not be read. Numba also
+    # takes settings from a file, which are not looked at here.
+    if found is None or found.origin is None or not own or os.path.lexists(".numba_config.yaml"):
         return None
     digest = _sha256(f"{os.uname().machine} {sys.implementation.cache_tag}".encode())
     try:
         with Path("/proc/cpuinfo").open("rb") as file:
             first_cpu = file.read(16 << 10).partition(b"\n\n")[0]
-        sources = [Path(found.origin).with_name("_version.py"), *sorted(_FOLDER.glob("*.py"))]
-        for path in sources:
+        for path in (Path(found.origin).with_name("_version.py"), *own):
             digest.update(path.read_bytes())
     except OSError:
         return None
@@ -153,7 +155,7 @@ def current_stamp() -> str | None:
             digest.update(line)
     for name, value in sorted(os.environ.items()):
         if name.startswith("NUMBA_") and name != "NUMBA_CACHE_DIR":
-            digest.update(f"{name}={value}".encode())
+            digest.update(os.fsencode(f"{name}={value}"))
     return digest.hexdigest()
 
 
