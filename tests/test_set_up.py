@@ -63,12 +63,20 @@ def environment_of(clone: Path, tmp_path: Path) -> tuple[Path, Path]:
     return program(tmp_path / "python", script), notes
 
 
+def installs(notes: Path) -> list[str]:
+    """Those that decide what is needed; before each of them, two others share the pins."""
+    lines = notes.read_text().splitlines()
+    deciding = [line for line in lines if "--no-deps" not in line]
+    assert len(lines) == 3 * len(deciding)
+    return deciding
+
+
 def test_a_second_run_installs_nothing(clone: Path, tmp_path: Path) -> None:
     python, notes = environment_of(clone, tmp_path)
 
     assert [set_up(clone, python).returncode for _ in range(3)] == [0, 0, 0]
 
-    (install,) = notes.read_text().splitlines()
+    (install,) = installs(notes)
     assert "--constraint constraints.txt --editable .[spark,java,dev]" in install
 
 
@@ -80,7 +88,19 @@ def test_a_changed_pin_is_installed_by_the_next_run(clone: Path, tmp_path: Path)
 
     set_up(clone, python)
 
-    assert len(notes.read_text().splitlines()) == 2
+    assert len(installs(notes)) == 2
+
+
+def test_every_pin_is_installed_by_one_of_two_processes(clone: Path, tmp_path: Path) -> None:
+    python, _ = environment_of(clone, tmp_path)
+    program(tmp_path / "inner", f'case "$*" in *--no-deps*) cat >>{tmp_path}/pins-$$ ;; esac')
+
+    set_up(clone, python)
+
+    first, second = (file.read_text().splitlines() for file in tmp_path.glob("pins-*"))
+    pins = [line for line in (clone / "constraints.txt").read_text().splitlines() if line[0] != "#"]
+    assert sorted(first + second) == sorted(pins)
+    assert abs(len(first) - len(second)) <= 1
 
 
 def test_an_install_that_failed_is_tried_again(clone: Path, tmp_path: Path) -> None:
@@ -88,7 +108,7 @@ def test_an_install_that_failed_is_tried_again(clone: Path, tmp_path: Path) -> N
     program(tmp_path / "inner", f'case "$*" in *"pip install"*) echo "$@" >>{notes}; exit 1 ;; esac')
 
     assert [set_up(clone, python).returncode for _ in range(2)] == [1, 1]
-    assert len(notes.read_text().splitlines()) == 2
+    assert len(installs(notes)) == 2
 
 
 def find_chromium(folder: Path, **programs: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:

@@ -50,7 +50,19 @@ fi
 echo "Installing the pinned versions (pyspark alone is 456 MB the first time; pip keeps what it built) ..." >&2
 # Python compiles a module when it is first imported, most of them never: compiling all of them here takes as long
 # as half of the installation.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
-    --constraint constraints.txt --editable '.[spark,java,dev]'
+install() {
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@"
+}
+
+every_second_pin() {
+    grep -v '^#' constraints.txt | awk -v first="$1" 'NR % 2 == first % 2'
+}
+
+# pip uses one core, so two of them share the pins. A pin that this Python cannot have is no error yet: the last
+# pip decides what is needed, and installs what is missing.
+every_second_pin 1 | install --no-deps --requirement /dev/stdin 2>/dev/null &
+every_second_pin 2 | install --no-deps --requirement /dev/stdin 2>/dev/null || true
+wait
+install --constraint constraints.txt --editable '.[spark,java,dev]'
 
 echo "$digest" >"$stamp"
