@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from stratalog.spark.sink import StagedMessage, StratalogWriter
 from tests.fixtures.catalog import log_dirs
 from tests.jobs.writing.sinking import contents_of, names_in, offsets_and_values, staged_in
 from tests.manager.running import MARKER
+from tests.spark.cluster import MASTER_VARIABLE
 from tests.spark.streaming import ended
 from tests.waiting import PATIENCE_S
 
@@ -238,6 +240,7 @@ def test_times_are_kept_in_any_time_zone(spark: SparkSession, tmp_path: Path, zo
     assert row.ms == int(time.timestamp() * 1000)
 
 
+@pytest.mark.skipif(MASTER_VARIABLE in os.environ, reason="the program starts an embedded Spark")
 def test_partitions_that_no_cluster_knows_were_written_without_a_word(
     archived: dict[str, str], tmp_path: Path
 ) -> None:
