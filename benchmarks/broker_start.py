@@ -1,6 +1,6 @@
 """How long until a broker serves again after a crash: on its own, or with `stratalog recover` before it?
 
-The logs are 8.6 GB in 32 partitions, all above the recovery points: once in batches of 280 bytes, as from
+The logs are 17 GB in 32 partitions, all above the recovery points: once in batches of 280 bytes, as from
 producers that do not wait, and once in batches of 16 KiB. On its own, the broker recovers the logs while it
 starts. Otherwise `stratalog recover` does that first, in its own process, and then the broker starts. Both
 times end when the broker says that it has started. The files are in the page cache, unless the figure is
@@ -21,7 +21,7 @@ from benchmarks.load_unclean import DROP_CACHES, PARTITIONS, warm
 from benchmarks.log_directory import LoadedDirectory, segments
 from benchmarks.rounds import Rounds
 
-SEGMENTS = 4
+SEGMENTS = 8
 TURNS = 2
 SIZES = {"broker_280": (280, 5.0), "broker_16k": (16 << 10, 1.0)}  # the size of a batch, and the goal
 
