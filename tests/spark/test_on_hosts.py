@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from socket import gethostname
 
@@ -18,6 +19,7 @@ from stratalog.spark.on_hosts import host_in, slots_count
 from tests.manager.running import fixture_copy
 from tests.operations.audit.planting import DAMAGES
 from tests.spark.cluster import MASTER_VARIABLE, Cluster
+from tests.waiting import PATIENCE_S
 
 
 def host_and_process(_: DiskReader, host: str) -> tuple[str, int]:
@@ -58,30 +60,39 @@ def test_the_host_is_the_one_in_the_command_line_of_an_executor() -> None:
     assert host_in("org.apache.spark.deploy.SparkSubmit pyspark-shell") == host_in(None) == gethostname()
 
 
-@pytest.mark.deep
-def test_two_workers_each_audit_and_estimate_a_directory_of_their_own(tmp_path: Path) -> None:
-    first, second = fixture_copy("clean", tmp_path / "first"), fixture_copy("clean", tmp_path / "second")
-    DAMAGES[0].plant(first)
-    DAMAGES[1].plant(second)
-    places = [f"127.0.0.1:{first}", f"127.0.0.2:{second}", f"127.0.0.3:{first}"]
+@pytest.fixture(scope="module")
+def own_directories(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A directory for each of two workers, with one kind of damage in each."""
+    copies = [fixture_copy("clean", tmp_path_factory.mktemp("own") / "data") for _ in range(2)]
+    for damage, copy in zip(DAMAGES, copies, strict=False):
+        damage.plant(copy)
+    return copies
 
+
+def by_host(command: str, directories: Sequence[Path], home: Path) -> subprocess.CompletedProcess[str]:
+    """The command on a cluster of two workers with other names. A third host is asked for, but not there."""
+    first, second = directories
+    places = [f"127.0.0.1:{first}", f"127.0.0.2:{second}", f"127.0.0.3:{first}"]
     # Which would be fewer tasks than hosts.
     fewer_tasks = {"PYSPARK_SUBMIT_ARGS": "--conf spark.default.parallelism=1 pyspark-shell"}
-    with Cluster(tmp_path / "cluster", hosts=("127.0.0.1", "127.0.0.2")) as cluster:
-        audit, estimate = (
-            subprocess.run(
-                [
-                    *(sys.executable, "-c", "from stratalog.cli.main import main; main()"),
-                    *(command, *places, "--by-host", "--master", cluster.master, "--json"),
-                ],
-                env=cluster.environ | fewer_tasks,
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
-            for command in ("audit", "estimate")
+    with Cluster(home, hosts=("127.0.0.1", "127.0.0.2")) as cluster:
+        return subprocess.run(
+            [
+                *(sys.executable, "-c", "from stratalog.cli.main import main; main()"),
+                *(command, *places, "--by-host", "--master", cluster.master, "--json"),
+            ],
+            env=cluster.environ | fewer_tasks,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
+
+
+def test_two_workers_each_audit_a_directory_of_their_own(own_directories: list[Path], tmp_path: Path) -> None:
+    first, second = own_directories
+
+    audit = by_host("audit", own_directories, tmp_path / "cluster")
 
     assert audit.returncode == 3, audit.stderr
     findings = json.loads(audit.stdout)["findings"]
@@ -91,6 +102,14 @@ def test_two_workers_each_audit_and_estimate_a_directory_of_their_own(tmp_path: 
     assert (f"127.0.0.3:{first}", "unreadable") in kinds
     (unplaced,) = [each for each in findings if each["kind"] == "unreadable"]
     assert unplaced["words"] == "No executor runs on this host. The hosts are: 127.0.0.1, 127.0.0.2."
+
+
+@pytest.mark.deep
+def test_two_workers_each_estimate_a_directory_of_their_own(
+    own_directories: list[Path], tmp_path: Path
+) -> None:
+    estimate = by_host("estimate", own_directories, tmp_path / "cluster")
+
     assert estimate.returncode == 3, estimate.stderr
     topics = {topic["topic"] for topic in json.loads(estimate.stdout)["topics"]}
     assert {"127.0.0.1:rolled", "127.0.0.2:rolled"} <= topics
