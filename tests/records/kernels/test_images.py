@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import marshal
 import platform
+import subprocess
+import sys
 import zlib
 
 import pytest
 
 from stratalog.records.kernels.images import Image, from_file, into_memory, nested, to_file
+from tests.waiting import PATIENCE_S
 
 only_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code for x86-64")
 
@@ -54,6 +57,23 @@ def test_functions_of_c_are_found() -> None:
     expected = ctypes.cast(ctypes.CDLL(None).memmove, ctypes.c_void_p).value
 
     assert call(into_memory(image(0, outer=((len(RETURN_NEXT), "memmove"),)))) == expected
+
+
+END = """
+import ctypes
+from stratalog.records.kernels import images
+code = bytes.fromhex("b8 05 00 00 00 c3")  # mov eax, 5; ret
+call = ctypes.CFUNCTYPE(ctypes.c_int32)(images.into_memory(images.Image(code, 0, (), (), "", "q", False)))
+vars(images).clear()  # as the interpreter does when it ends
+print(call())
+"""
+
+
+@only_x86
+def test_a_daemon_thread_may_run_an_image_while_the_process_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", END], check=False, capture_output=True, timeout=PATIENCE_S)
+
+    assert (done.returncode, done.stdout) == (0, b"5\n")
 
 
 def test_a_file_holds_an_image() -> None:

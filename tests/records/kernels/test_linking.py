@@ -11,10 +11,11 @@ import numba
 import numpy as np
 import pytest
 
+from stratalog.records.kernels import linking
 from stratalog.records.kernels.images import Image, into_memory
 from stratalog.records.kernels.jit import INTERPRETED
 from stratalog.records.kernels.linking import UnlinkableError, image_of, words_of
-from stratalog.records.kernels.loaded import array_words, tuple_words
+from stratalog.records.kernels.loaded import array_words, parts_of, tuple_words
 
 pytestmark = [
     pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled"),
@@ -77,6 +78,15 @@ def test_what_cannot_be_linked() -> None:
         linked(lambda number: (number, (number > 1, number)), 5)
     with pytest.raises(UnlinkableError, match="another kind of object file"):
         image_of(bytes(100), "f", numba.int64(numba.int64))
+
+
+def test_a_function_that_takes_other_parts_than_calls_have_is_not_linked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(linking, "parts_of", lambda words: parts_of(words) + "P")
+
+    with pytest.raises(UnlinkableError, match="takes PPqqPqqq"):
+        linked(lambda rows, number: len(rows) + number, np.zeros(1, np.int64), 5)
 
 
 def test_arguments_have_the_words_of_calls() -> None:

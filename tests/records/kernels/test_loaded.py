@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,19 +16,22 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from stratalog import limits
 from stratalog.records.kernels.images import Image, to_file
 from stratalog.records.kernels.jit import INTERPRETED
 from stratalog.records.kernels.loaded import (
     LOADED_CALLS,
+    PACKAGE,
     UNKNOWN,
     LoadedKernel,
     _flatten,
+    _source_paths,
     array_words,
     current_stamp,
     file_name,
     tuple_words,
 )
-from tests.records.kernels.test_machine import package, run
+from tests.records.kernels.test_machine import as_nobody, package, run
 
 pytestmark = [
     pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled"),
@@ -84,6 +90,84 @@ def test_damaged_and_outdated_images_are_made_again(package: Path, tmp_path: Pat
     source.write_text(source.read_text() + "# changed\n")
     assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITH_NUMBA
     assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITHOUT
+
+
+def test_an_upgrade_of_the_package_does_not_get_images_of_a_process_that_began_before(
+    package: Path, tmp_path: Path
+) -> None:
+    upgrade = "open(loaded.__file__.replace('loaded', 'walk'), 'a').write('# changed\\n')\n"
+    program = SUM.replace("rows =", f"{upgrade}rows =", 1)
+
+    first = run(package, program, NUMBA_CACHE_DIR=str(tmp_path))[0]
+
+    assert first == WITH_NUMBA
+    assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITH_NUMBA
+    assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITHOUT
+
+
+def test_kernels_in_a_changed_zip_file_are_compiled_again(package: Path, tmp_path: Path) -> None:
+    def zipped() -> dict[str, str]:
+        path = shutil.make_archive(str(tmp_path / "package"), "zip", package, "stratalog")
+        return {"PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path)}
+
+    first, second = (run(package, SUM, **zipped())[0] for _ in range(2))
+    source = package / "stratalog" / "records" / "kernels" / "walk.py"
+    source.write_text(source.read_text() + "# changed\n")
+    changed = run(package, SUM, **zipped())[0]
+
+    assert (first, second, changed) == (WITH_NUMBA, WITHOUT, WITH_NUMBA)
+
+
+def test_everything_that_kernels_are_made_of_is_in_the_stamp() -> None:
+    paths = _source_paths()
+    text = "\n".join(path.read_text() for path in paths)
+    imported = set(re.findall(r"^ *from (stratalog\S*) import", text, re.MULTILINE))
+
+    others = {name for name in imported if not name.startswith(PACKAGE)}
+    assert others == {"stratalog.limits", "stratalog.null_handler"}  # the second is about logging
+    assert Path(limits.__file__) in paths
+
+
+def home_of(package: Path) -> Path:
+    """A cache folder of a user, with all images that were beside the package."""
+    kernels = package / "stratalog" / "records" / "kernels"
+    name = f"kernels_{hashlib.sha1(str(kernels).encode(), usedforsecurity=False).hexdigest()}"
+    folder = package / "home" / "numba" / name
+    folder.mkdir(parents=True)
+    for path in (kernels / "__pycache__").glob("*.image"):
+        path.rename(folder / path.name)
+    return package / "home"
+
+
+def test_who_can_write_beside_the_package_runs_nothing_from_a_home_directory(package: Path) -> None:
+    run(package, SUM)
+
+    assert run(package, SUM, XDG_CACHE_HOME=str(home_of(package)))[0] == WITH_NUMBA
+
+
+def test_who_cannot_write_beside_the_package_has_images_at_home(package: Path) -> None:
+    run(package, SUM)
+    home = home_of(package)
+    for path in (package, *package.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    program = "from stratalog.records.kernels import decode, loaded; loaded.current_stamp()\n"
+
+    assert run(package, program + as_nobody(SUM), XDG_CACHE_HOME=str(home))[0].endswith(" 3\n")
+
+
+def test_where_memory_cannot_be_made_executable_there_are_no_images(package: Path, tmp_path: Path) -> None:
+    program = """
+import ctypes
+import numpy as np
+from stratalog.records.kernels import decode, loaded
+refuse_execution = 65, 1, 0, 0, 0  # PR_SET_MDWE, of Linux 6.3
+is_refused = ctypes.CDLL(None).prctl(*refuse_execution) == 0
+found = loaded.LoadedKernel("decode.sums")((np.zeros(1, decode.RECORD),))
+print((found is loaded.UNKNOWN) == is_refused)
+"""
+    run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))
+
+    assert run(package, program, NUMBA_CACHE_DIR=str(tmp_path))[0] == "True\n"
 
 
 def test_other_settings_of_numba_need_other_images(package: Path, tmp_path: Path) -> None:

@@ -171,6 +171,44 @@ def test_a_folder_named_for_the_cache_is_used_by_a_user_without_a_home(package: 
     assert any(cache.iterdir())
 
 
+FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+
+
+def test_on_a_full_disk_kernels_work(package: Path, tmp_path: Path) -> None:
+    output, complaints = run(package, FULL_DISK + CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
+
+    assert output == "e3069283\nfrom the cache: 0\n"
+    assert complaints.count("\n") == complaints.count("compiled kernels cannot be cached") == 1
+
+
+def test_on_a_full_disk_kernels_are_loaded_though_there_is_no_room_for_images(
+    package: Path, tmp_path: Path
+) -> None:
+    run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
+    for path in tmp_path.rglob("*.image"):
+        path.unlink()
+
+    again = run(package, FULL_DISK + CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
+
+    assert again == ("e3069283\nfrom the cache: 1\n", "")
+    assert not [*tmp_path.rglob("*.image*")]
+
+
+def test_machine_code_of_other_sources_is_not_run_after_a_kill_between_index_and_machine_code(
+    package: Path, tmp_path: Path
+) -> None:
+    run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
+    (file,) = tmp_path.rglob("crc32c.crc32c-*.nbc")
+    before = file.read_bytes()
+    source = package / "stratalog" / "records" / "kernels" / "walk.py"
+    source.write_text(source.read_text() + "# changed\n")
+    run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
+
+    file.write_bytes(before)
+
+    assert run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == "e3069283\nfrom the cache: 0\n"
+
+
 def as_nobody(program: str) -> str:
     """Root may write anywhere, so it becomes a user who may not; other users are stopped by the modes."""
     return BECOME_NOBODY + program if os.getuid() == 0 else program

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 _CHECKSUM_SIZE = 4
 _ADDRESS = struct.Struct("<Q")
-_mapped: list[ctypes.c_char] = []  # keeps the memory of all images
 
 
 class Image(NamedTuple):
@@ -71,8 +70,7 @@ def into_memory(image: Image) -> int:
     OSError if the system does not allow that.
     """
     memory = mmap.mmap(-1, len(image.code), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    first = ctypes.c_char.from_buffer(memory)
-    start = ctypes.addressof(first)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     memory[:] = image.code
     for position in image.inner:
         _ADDRESS.pack_into(memory, position, start + _ADDRESS.unpack_from(memory, position)[0])
@@ -83,7 +81,8 @@ def into_memory(image: Image) -> int:
     protection = mmap.PROT_READ | mmap.PROT_EXEC
     if library.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(len(image.code)), protection):
         raise OSError(ctypes.get_errno(), "mprotect")
-    _mapped.append(first)
+    # For good: when the interpreter ends, a daemon thread may still be running this code.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
     return start + image.entry
 
 

@@ -21,7 +21,7 @@ from numba.core.registry import cpu_target
 from numba.np.numpy_support import as_dtype
 
 from stratalog.records.kernels.images import Image
-from stratalog.records.kernels.loaded import array_words, tuple_words
+from stratalog.records.kernels.loaded import array_words, parts_of, tuple_words
 
 _IDENTITY = b"\x7fELF\x02\x01"  # 64 bits, least significant byte first
 _X86_64 = 62
@@ -157,6 +157,8 @@ def _interface(signature: Any) -> tuple[str, str, bool]:
     conventions = cpu_target.target_context.call_conv
     function = conventions.get_function_type(signature.return_type, signature.args)
     parameters = "".join(map(_part, function.args[2:]))  # the first two are for the result and for errors
+    if parameters != parts_of(words_of(signature.args)):
+        raise UnlinkableError(f"takes {parameters}")
     if isinstance(signature.return_type, types.NoneType):
         return parameters, "", False
     result = _returned(signature.return_type)

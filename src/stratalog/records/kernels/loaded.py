@@ -121,6 +121,15 @@ def array_words(dtype: np.dtype[Any], ndim: int, *, is_writable: bool) -> str:
     return f"array {text} {ndim} {is_writable}"
 
 
+def parts_of(words: Iterable[str]) -> str:
+    """The parts of arguments in these words, as `_flatten` makes them and as `Image` names them."""
+    numbers = {"int": "q", "bool": "?"}  # a tuple is nothing but its parts
+    return "".join(
+        "PPqqP" + "qq" * int(each.split()[-2]) if each.startswith("array ") else numbers.get(each, "")
+        for each in words
+    )
+
+
 def tuple_words(kind: type, length: int) -> str:
     """A tuple as an argument; the words of its parts follow."""
     return f"{kind.__name__} {length}"
@@ -131,23 +140,51 @@ def file_name(kernel: str, words: Iterable[str]) -> str:
     return f"{kernel}-{_sha256(';'.join(words).encode()).hexdigest()[:16]}{SUFFIX}"
 
 
+def _source_paths() -> list[Path]:
+    """All that the machine code of kernels is made of: they inline each other, and the limits."""
+    if not _FOLDER.is_dir():  # a zip file
+        return [path for path in _FOLDER.parents if path.is_file()]
+    return [_FOLDER.parents[1] / "limits.py", *sorted(_FOLDER.glob("*.py"))]
+
+
+def _source_states() -> list[tuple[int, int, int]]:
+    try:
+        found = [path.stat() for path in _source_paths()]
+    except OSError:
+        return []
+    return [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in found]
+
+
+_STATES_AT_IMPORT = _source_states()
+
+
+def sources_hash() -> str | None:
+    """A hash of all kernel sources; None if the files are not those that this process has imported.
+
+    While a process runs, the package may be upgraded. Its kernels must not be taken for the new ones.
+    """
+    try:
+        digest = _sha256(b"".join(path.read_bytes() for path in _source_paths()))
+    except OSError:
+        return None
+    return digest.hexdigest() if _STATES_AT_IMPORT and _source_states() == _STATES_AT_IMPORT else None
+
+
 @cache
 def current_stamp() -> str | None:
     """What an image must have been made with and for; None if that cannot be told."""
     from importlib.util import find_spec
 
-    found = find_spec("numba")
-    own = sorted(_FOLDER.glob("*.py"))
-    # There are no files in a zipped package, and `exists` raises in a folder that may not be read. Numba also
-    # takes settings from a file, which are not looked at here.
-    if found is None or found.origin is None or not own or os.path.lexists(".numba_config.yaml"):
+    found, sources = find_spec("numba"), sources_hash()
+    # `exists` raises in a folder that may not be read. Numba also takes settings from a file, which are not
+    # looked at here.
+    if found is None or found.origin is None or sources is None or os.path.lexists(".numba_config.yaml"):
         return None
-    digest = _sha256(f"{os.uname().machine} {sys.implementation.cache_tag}".encode())
+    digest = _sha256(f"{os.uname().machine} {sys.implementation.cache_tag} {sources}".encode())
     try:
         with Path("/proc/cpuinfo").open("rb") as file:
             first_cpu = file.read(16 << 10).partition(b"\n\n")[0]
-        for path in (Path(found.origin).with_name("_version.py"), *own):
-            digest.update(path.read_bytes())
+        digest.update(Path(found.origin).with_name("_version.py").read_bytes())
     except OSError:
         return None
     for line in first_cpu.splitlines():
@@ -161,7 +198,7 @@ def current_stamp() -> str | None:
 
 @cache
 def _folders() -> tuple[Path, ...]:
-    """Where Numba may have cached the kernels of this package."""
+    """Where Numba may have cached the kernels of this package: only folders that it would read itself."""
     from hashlib import sha1
 
     folder = str(_FOLDER.absolute())
@@ -169,6 +206,9 @@ def _folders() -> tuple[Path, ...]:
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         return (Path(named, own),)
     beside = _FOLDER / "__pycache__"
+    if os.access(beside if beside.is_dir() else _FOLDER, os.W_OK, effective_ids=True):
+        # Numba writes here then. The home directory may be another user's, as root's is after `sudo -E`.
+        return (beside,)
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     except RuntimeError:  # a user without a home directory

@@ -2,8 +2,9 @@
 
 This module is imported when the first kernel is to be compiled or loaded, because Numba takes long to import.
 The stamp of every compiled kernel is a hash of all kernel sources, because kernels inline each other. If no
-folder can be written, as in a container without a home directory, kernels are not cached, and one warning
-says so. A damaged file of the cache is compiled again. Why: docs/decisions/0006-stamp-of-kernels.md.
+folder can be written, as in a container without a home directory or on a full disk, kernels are not cached,
+and one warning says so. A damaged file of the cache is compiled again. Why:
+docs/decisions/0006-stamp-of-kernels.md.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import pickle
+import uuid
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
@@ -29,7 +32,7 @@ from stratalog.records.kernels.compiling import compiling
 from stratalog.records.kernels.images import from_file, to_file
 from stratalog.records.kernels.jit import Forms, Kernel, maker_of
 from stratalog.records.kernels.linking import UnlinkableError, image_of, words_of
-from stratalog.records.kernels.loaded import PACKAGE, current_stamp, file_name
+from stratalog.records.kernels.loaded import PACKAGE, current_stamp, file_name, sources_hash
 
 add_null_handler()
 logger = logging.getLogger(__name__)
@@ -101,6 +104,7 @@ def _compiled(function: FunctionType) -> Any:  # Any: a Numba dispatcher
     files = _CheckedFiles(store._cache_path, store._impl.filename_base, _sources_hash())  # type: ignore[no-untyped-call]
     store._cache_file = files
     store.load_overload = partial(_load_cached, store)
+    store.save_overload = partial(_save_cached, store)
     return compiled
 
 
@@ -133,7 +137,7 @@ class _CheckedFiles(IndexDataCacheFile):
     def _load_data(self, name: str) -> Any:
         data = Path(self._data_path(name)).read_bytes()  # type: ignore[no-untyped-call]
         pickled, checksum = data[:-_CHECKSUM_SIZE], data[-_CHECKSUM_SIZE:]
-        if _checksum(pickled) != checksum:
+        if self._checksum(pickled) != checksum:
             raise OSError(f"{name} is damaged")  # Numba then compiles
         found = pickle.loads(pickled)
         self._keep_image(found)
@@ -142,11 +146,17 @@ class _CheckedFiles(IndexDataCacheFile):
     def _save_data(self, name: str, data: Any) -> None:
         pickled = self._dump(data)  # type: ignore[no-untyped-call]
         with self._open_for_write(self._data_path(name)) as file:  # type: ignore[no-untyped-call]
-            file.write(pickled + _checksum(pickled))
+            file.write(pickled + self._checksum(pickled))
         self._keep_image(data)
 
+    def _checksum(self, data: bytes) -> bytes:
+        # With the stamp, because Numba writes the index before the machine code: if the process is killed in
+        # between, the new index refers to machine code of the sources before.
+        seed = zlib.crc32(self._source_stamp.encode())
+        return zlib.crc32(data, seed).to_bytes(_CHECKSUM_SIZE, "little")
+
     def _keep_image(self, compiled: Any) -> None:
-        """Write what later processes can load without Numba, if it is not there."""
+        """Write what later processes can load without Numba, if it is not there and there is room."""
         (_, _, (object_code, _)), description, _, signature, *_ = compiled
         stamp = current_stamp()
         if stamp is None or not description.modname.startswith(f"{PACKAGE}."):
@@ -154,18 +164,15 @@ class _CheckedFiles(IndexDataCacheFile):
         try:
             name = f"{description.modname.rpartition('.')[2]}.{description.qualname}"
             path = Path(self._cache_path, file_name(name, words_of(signature.args)))
-            if path.exists() and from_file(path.read_bytes(), stamp) is not None:
-                return
+            with suppress(OSError):
+                if from_file(path.read_bytes(), stamp) is not None:
+                    return
             image = image_of(object_code, description.llvm_func_name, signature)
         except UnlinkableError as error:
             logger.debug("%s needs Numba: %s", description.qualname, error)
             return
-        with self._open_for_write(str(path)) as file:
+        with suppress(OSError), self._open_for_write(str(path)) as file:
             file.write(to_file(image, stamp))
-
-
-def _checksum(data: bytes) -> bytes:
-    return zlib.crc32(data).to_bytes(_CHECKSUM_SIZE, "little")
 
 
 def _load_cached(store: Any, signature: Any, target: Any) -> Any:  # Any: Numba's own classes
@@ -180,6 +187,15 @@ def _load_cached(store: Any, signature: Any, target: Any) -> Any:  # Any: Numba'
     return None  # an unreadable file
 
 
+def _save_cached(store: Any, signature: Any, compiled: Any) -> None:  # Any: Numba's own classes
+    """Write machine code to the cache, if there is room."""
+    try:
+        store._save_overload(signature, compiled)
+    except OSError as error:  # a full disk
+        logger.debug("%s", error)
+        _say_uncached()
+
+
 @cache
 def _say_uncached() -> None:
     logger.warning(
@@ -190,7 +206,6 @@ def _say_uncached() -> None:
 
 @cache
 def _sources_hash() -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    # Sources that have changed meanwhile are not what is compiled here: no other process may take that.
+    sources = sources_hash() or uuid.uuid4().hex
+    return hashlib.sha256(f"{numba.__version__} {sources}".encode()).hexdigest()
