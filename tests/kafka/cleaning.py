@@ -63,9 +63,14 @@ class _Producer:
 
 @dataclass(slots=True)
 class DirtyHistory:
-    """What the seed decides: the topic's settings, the sizes of the cleaner's buffers, and the records."""
+    """What the seed decides: the topic's settings, the sizes of the cleaner's buffers, and the records.
+
+    A plain history has no transactions and no old formats, and its keys fit the map: our cleaner reads such a
+    log backwards.
+    """
 
     seed: int
+    is_plain: bool = False
     leader_epoch: int = 3
     random: Random = field(init=False)
     config: dict[str, str] = field(init=False)
@@ -79,8 +84,10 @@ class DirtyHistory:
         self.random = Random(self.seed)
         pick = self.random.choice
         self.recompresses = self.seed % 2 == 1
-        self.has_old_formats = self.seed % 5 == 4
+        self.has_old_formats = self.seed % 5 == 4 and not self.is_plain
         self.map_size = pick([24 * 4, 24 * 8, 24 * 1000, 24 * 1000])
+        if self.is_plain:
+            self.map_size = 24 * 1000
         self.io_buffer_size = pick([1024, 4096, 262_144])
         self.config = {
             "cleanup.policy": "compact",
@@ -95,7 +102,9 @@ class DirtyHistory:
         if self.seed % 8 == 3:
             # Tombstones stay forever: added to the clock, this overflows a long.
             self.config["delete.retention.ms"] = str(2**63 - 1)
-        self.producers = [_Producer(1000 + i, is_transactional=i != 0) for i in range(4)]
+        self.producers = [
+            _Producer(1000 + i, is_transactional=i != 0 and not self.is_plain) for i in range(4)
+        ]
 
     def write(self, log: Log, now_ms: int, count: int) -> None:
         """Append `count` batches at the log's end."""

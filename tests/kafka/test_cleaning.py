@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import CorruptRecordError
+from stratalog.log.cleaning import CleanResult
 from tests import profile
 from tests.kafka.cleaning import T0, CleanerOracle, DirtyHistory, OurCleaner
 from tests.kafka.conftest import had
@@ -21,10 +22,12 @@ from tests.kafka.directories import compare_file, compare_files, names_in
 from tests.kafka.jars import KafkaJars
 from tests.kafka.log_oracle import Json, LogOracle
 from tests.kafka.oracle import RecordsOracle
-from tests.log.cleaning.small_pieces import SmallPieces
+from tests.log.cleaning.small_pieces import Attempts, SmallPieces
 
 # In history 9 a transaction of the first segment stays open: nothing of it is ever cleaned.
 HISTORIES = [seed for seed in range(41) if seed != 9]
+# Most histories have transactions: their dirty parts are read forwards. These are read backwards.
+PLAIN_HISTORIES = range(100, 112)
 ROUNDS = 4
 BATCHES = 50
 
@@ -40,7 +43,13 @@ def test_there_are_forty_histories() -> None:
     assert len(HISTORIES) == 40
 
 
-@pytest.mark.parametrize("seed", HISTORIES[: {profile.QUICK: 6, profile.CI: 12}.get(profile.current())])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *HISTORIES[: {profile.QUICK: 6, profile.CI: 12}.get(profile.current())],
+        *PLAIN_HISTORIES[: {profile.QUICK: 2, profile.CI: 4}.get(profile.current())],
+    ],
+)
 def test_a_cleaned_log_has_kafkas_files(
     cleaner: CleanerOracle,
     log_oracle: LogOracle,
@@ -49,8 +58,11 @@ def test_a_cleaned_log_has_kafkas_files(
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pieces = SmallPieces(monkeypatch) if seed % 4 in (2, 3) else None  # with compression and without
-    history, records_gone = DirtyHistory(seed), 0
+    is_plain = seed in PLAIN_HISTORIES
+    # With compression and without.
+    pieces = SmallPieces(monkeypatch) if is_plain or seed % 4 in (2, 3) else None
+    attempts = Attempts(monkeypatch)
+    history, records_gone = DirtyHistory(seed, is_plain=is_plain), 0
     ours, theirs = tmp_path / "ours" / "dirty-0", tmp_path / "kafka" / "dirty-0"
     ours.mkdir(parents=True)
     now_ms, first_dirty = T0, 0
@@ -91,26 +103,33 @@ def test_a_cleaned_log_has_kafkas_files(
             assert answer.get("error") == "IllegalStateException", (answer, result)
             assert history.has_old_formats
             break
-        assert result.end_offset == answer.get("endOffset"), answer
-        stats = result.stats
-        assert (stats.records_read, stats.records_without_key, stats.records_written) == (
-            answer["recordsRead"],
-            answer["invalidRead"],
-            answer["recordsWritten"],
-        )
-        assert stats.map_records_read == answer["mapRecordsRead"]
-        assert stats.bytes_read == answer["bytesRead"]
+        compare_counts(result, answer)
         if history.recompresses:
             cleaned = {group[0] for group in result.groups}
             compare_decoded(log_oracle, oracle, ours, theirs, history.config, cleaned)
         else:
             compare_files(theirs, ours)
         first_dirty = result.end_offset
-        records_gone += stats.records_read - stats.records_written
+        records_gone += result.stats.records_read - result.stats.records_written
 
     assert records_gone > 0
-    if pieces is not None:
+    if is_plain:
+        assert attempts.successes
+        assert all(found is not None and found.segments for found in attempts.results)
+    elif pieces is not None:
         pieces.check_used()
+
+
+def compare_counts(result: CleanResult, answer: Json) -> None:
+    assert result.end_offset == answer.get("endOffset"), answer
+    stats = result.stats
+    assert (stats.records_read, stats.records_without_key, stats.records_written) == (
+        answer["recordsRead"],
+        answer["invalidRead"],
+        answer["recordsWritten"],
+    )
+    assert stats.map_records_read == answer["mapRecordsRead"]
+    assert stats.bytes_read == answer["bytesRead"]
 
 
 def compare_decoded(

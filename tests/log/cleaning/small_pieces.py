@@ -10,6 +10,7 @@ import pytest
 
 from stratalog.log.cleaning import clean, newest_first, parts, runs
 from stratalog.log.cleaning.filter import FilteredRun
+from stratalog.log.cleaning.newest_first import NewestFirst, Spooled
 from stratalog.log.cleaning.output import CleanedOutput
 from stratalog.log.cleaning.parts import FilePart, PartMemory, PartSource
 from stratalog.records import unpack
@@ -52,3 +53,21 @@ class SmallPieces:
         """Otherwise the test shows nothing about what is read ahead or written behind."""
         assert max(self.parts.values(), default=0) > 1
         assert self.written["stratalog-cleaned"] > 3
+
+
+class Attempts:
+    """Notes what came of each attempt to read a dirty part backwards."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.results: list[Spooled | None] = []
+        read = NewestFirst.read
+
+        def noted(newest_first: NewestFirst, *arguments: object) -> Spooled | None:
+            self.results.append(read(newest_first, *arguments))  # type: ignore[arg-type]
+            return self.results[-1]
+
+        monkeypatch.setattr(NewestFirst, "read", noted)
+
+    @property
+    def successes(self) -> list[bool]:
+        return [found is not None for found in self.results]

@@ -133,6 +133,7 @@ def backwards(file: Batches, starts: list[int], position: int = 0) -> tuple[list
     """The offsets of the batches of each part, and the bytes that the system was told to read."""
     expected: list[int] = []
     source = BackwardSource(file, position, starts, lambda at, size: expected.extend((at, size)))
+    source.part_size = CHUNK_SIZE >> 2
     memory, found = PartMemory(), []
     while (part := source.next_part(memory)) is not None:
         assert file.data[part.position :].startswith(part.data[:8].tobytes())

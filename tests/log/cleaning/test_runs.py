@@ -234,3 +234,19 @@ def test_backwards_the_same_records_come_run_by_run(codecs: tuple[Codec, ...]) -
     assert [each for _, made, _ in reversed(found) for each in made] == hashes
     assert sum(size for _, _, size in found) == file.size
     assert len(found) > 3
+
+
+def test_backwards_batches_that_unpack_to_a_hundred_times_their_size_are_read() -> None:
+    """The first parts are small: nothing is known of the batches then, and a part must not be too large."""
+    value = random.Random(1).randbytes(1800) + bytes(200_000)
+    batch = build_batch([Record(0, key=b"k", value=value)], BatchOptions(codec=Codec.ZSTD))
+    count = 2 * MIB // len(batch)
+    file = Batches(batch * count)
+
+    with RunReader(threads=2).read_backwards(
+        file, 0, [*range(0, file.size, len(batch))], lambda *_: None
+    ) as runs:
+        found = sum(len(run.rows) for run in runs)
+
+    assert len(batch) < 2000
+    assert found == count

@@ -9,14 +9,16 @@ the first to the last: otherwise a crash could leave old records of a key whose 
 That is not possible for every log. Whether a transaction was aborted and whether its marker is still needed
 depends on what came before, a map that becomes full must hold the first records and not the last, and the
 offset indexes must show where batches start. `read_newest_first` then returns None, and the log is read
-forwards as if nothing had happened. The spool takes at most as much of the disk as one segment. If it is
-full, the older segments are read again in the second pass.
+forwards as if nothing had happened. The spool takes at most as much of the disk as one segment, and at most
+a quarter of the free space: the new segments need room too. If it is full, the older segments are read again
+in the second pass.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,12 +37,15 @@ from stratalog.log.cleaning.transactions import CleanedTransactions
 from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.offset_map import ALL_STORED, FULL
 from stratalog.records.kernels.walk import BatchTable
+from stratalog.records.walk import walk_batches
 from stratalog.segment.headers import CHUNK_SIZE
 from stratalog.segment.segment_reader import SegmentReader
 from stratalog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
     from stratalog.log.cleaning.clean import DirtyLog
+
+_MOST_PLACES = 1 << 18  # they are in memory, so their number must not grow with the log
 
 
 class SpoolPlace(NamedTuple):
@@ -63,28 +68,35 @@ class SpooledSegment(NamedTuple):
 class Spool:
     """A temporary file for the records that stay, in the directory of the log. Close it at the end.
 
-    It takes `most_size` bytes. When it is full, or the disk is, `is_full` is set and the rest is not written.
+    It takes `most_size` bytes, or less on a disk with little room. When it is full, `is_full` is set and the
+    rest is not written. If the disk refuses a write, `is_lost` is set too: the file is empty then.
     """
 
     def __init__(self, disk: Disk, directory: Path, most_size: int) -> None:
-        self._path, self._most_size = directory, most_size
+        self._path = directory
+        self._most_size = min(most_size, disk.free_size(directory) // 4)
         self._file = disk.temporary_file(directory)
-        self._size = 0
-        self.is_full = False
+        self._size = self._places_count = 0
+        self.is_full = self.is_lost = False
         self.places: list[SpoolPlace] = []
         """Where the runs of the current segment are."""
 
     def append(self, data: Bytes, batches: BatchTable, largest_offset: int) -> None:  # noqa: ARG002
         """Write a run; called as a cleaned segment is."""
-        if self.is_full or self._size + len(data) > self._most_size:
+        self._places_count += 1
+        if self._size + len(data) > self._most_size or self._places_count > _MOST_PLACES:
             self.is_full = True
+        if self.is_full:
             return
         try:
             rest = byte_view(data)
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError:
-            self.is_full = True  # the originals are still there: they are read again
+            # The originals are still there, and are read again. Their new segments may need this room.
+            self.is_full = self.is_lost = True
+            with suppress(OSError):
+                self._file.truncate(0)
             return
         self.places.append(SpoolPlace(self._size, len(data), len(batches)))
         self._size += len(data)
@@ -101,10 +113,21 @@ class Spool:
             while done < len(buffer):
                 count = self._file.readinto(buffer[done:].data)  # type: ignore[attr-defined]
                 if not count:
-                    raise OSError(0, "it has become shorter")
+                    raise self.other_bytes()
                 done += count
+        except DiskError:
+            raise
         except OSError as error:
             raise refused("read a temporary file in", self._path, error) from error
+
+    def other_bytes(self) -> DiskError:
+        """The error for a file that has not kept what was written."""
+        return DiskError(
+            self._path,
+            "a compaction wrote a temporary file here, and reads other bytes from it. Check the disk, then "
+            "run again.",
+            errno.EIO,
+        )
 
     def close(self) -> None:
         self._file.close()
@@ -121,20 +144,27 @@ class Spooled(NamedTuple):
     def runs(self, segment: SpooledSegment, memory: Callable[[], OutputMemory]) -> Iterator[JudgedRun]:
         """What stays of a segment, in order; several runs of the first pass become one."""
         joined: list[SpoolPlace] = []
+        size = 0
         for place in reversed(segment.places):
-            if joined and sum(each.size for each in joined) + place.size > CHUNK_SIZE:
+            size += place.size
+            if joined and size > CHUNK_SIZE:
                 yield self._read(joined, memory())
-                joined = []
+                joined, size = [], place.size
             joined.append(place)
         if joined:
             yield self._read(joined, memory())
 
     def _read(self, places: list[SpoolPlace], memory: OutputMemory) -> JudgedRun:
-        memory.reserve(sum(place.batches_count for place in places), sum(place.size for place in places))
+        batches_count = sum(place.batches_count for place in places)
+        memory.reserve(batches_count, sum(place.size for place in places))
         at = 0
         for place in places:
             self.spool.read_into(memory.out[at : at + place.size], place.position)
             at += place.size
+        # A write that the device refused later is not reported for a file that is never synced.
+        walk = walk_batches(memory.out[:at], table=memory.table)
+        if len(walk.headers) != batches_count or walk.next_position != at or not walk.headers["valid"].all():
+            raise self.spool.other_bytes()
         return JudgedRun(
             memory=memory,
             size=at,
@@ -207,7 +237,7 @@ class NewestFirst:
                 self._read_keys(disk, segment, start_offset)
             elif (kept := self._read_segment(disk, segment, spool)) is not None:
                 found[segment.base_offset] = kept
-        return Spooled(spool, found, self._bytes_read, self._records_read)
+        return Spooled(spool, {} if spool.is_lost else found, self._bytes_read, self._records_read)
 
     def _read_keys(self, disk: DiskReader, segment: SegmentReader, start_offset: int) -> None:
         is_whole = segment.base_offset >= start_offset
@@ -243,10 +273,15 @@ class NewestFirst:
         self, disk: DiskReader, segment: SegmentReader, position: int
     ) -> Generator[DecodedRun, None, None]:
         """The runs of a segment, from the last to the first, when they are in the map."""
-        entries = segment.offset_index.entries()
+        try:
+            entries = segment.offset_index.entries()
+            opened = disk.open_read(segment.log_path)
+        except DiskError as error:
+            # Retention may have renamed the segment meanwhile; reading forwards allows for that.
+            raise NotBackwardsError from error
         starts = entries.columns[1][: entries.count].tolist()
         with (
-            disk.open_read(segment.log_path) as file,
+            opened as file,
             self._reader.read_backwards(segment, position, starts, file.expect_read) as runs,
         ):
             for run in runs:

@@ -203,7 +203,7 @@ class BackwardSource:
         self._file, self._position, self._starts = file, position, starts
         self._end = self._expected = file.size
         self._expect_read = expect_read
-        self.part_size = _PACKED_CHUNK_SIZE
+        self.part_size = _LEAST_PART_SIZE  # until it is known how large the records are when unpacked
 
     def next_part(self, memory: PartMemory) -> FilePart | None:
         """The part before the last one, in this memory; None at the start."""
