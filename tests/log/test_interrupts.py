@@ -16,7 +16,7 @@ import pytest
 import stratalog
 from stratalog.files.disk import Path as DiskPath
 from stratalog.files.simulated import SimulatedDisk
-from stratalog.log.cleaning import clean, output, runs
+from stratalog.log.cleaning import clean, newest_first, output, parts, runs
 from stratalog.log.log import Log
 from tests import profile
 from tests.log.cleaning.dirty import Dirty
@@ -184,7 +184,7 @@ def test_an_interrupt_at_a_line_of_a_cleaning_leaves_no_thread(
     keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With few keys the map is full while runs are read ahead, which are then let go."""
-    sources = tuple(str(module.__file__) for module in (clean, output, runs))
+    sources = tuple(str(module.__file__) for module in (clean, newest_first, output, parts, runs))
     pieces = SmallPieces(monkeypatch)
     every = 500 // profile.examples(500, quick=60)
     line = 1

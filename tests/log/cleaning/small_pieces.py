@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -12,7 +12,7 @@ from stratalog.log.cleaning import clean, newest_first, parts, runs
 from stratalog.log.cleaning.filter import FilteredRun
 from stratalog.log.cleaning.newest_first import NewestFirst, Spooled
 from stratalog.log.cleaning.output import CleanedOutput
-from stratalog.log.cleaning.parts import FilePart, PartMemory, PartSource
+from stratalog.log.cleaning.parts import BackwardSource, FilePart, PartMemory, PartSource
 from stratalog.records import unpack
 from stratalog.segment import headers
 from stratalog.segment.txn_index import AbortedTxn
@@ -30,29 +30,38 @@ class SmallPieces:
         monkeypatch.setattr(parts, "_PACKED_CHUNK_SIZE", _CHUNK_SIZE >> 2)
         monkeypatch.setattr(parts, "_LEAST_PART_SIZE", _CHUNK_SIZE >> 2)
         monkeypatch.setattr(unpack, "RUN_SIZE", _RUN_SIZE)
-        self.parts: Counter[PartSource] = Counter()
+        self.parts: Counter[PartSource | BackwardSource] = Counter()
         """How many parts of each file a thread has read ahead."""
         self.written: Counter[str] = Counter()
         """How many runs were written, by the name of the thread."""
-        next_part, write = PartSource.next_part, CleanedOutput.write
-
-        def next_counted(source: PartSource, memory: PartMemory) -> FilePart | None:
-            found = next_part(source, memory)
-            if found is not None and threading.current_thread().name == "stratalog-runs":
-                self.parts[source] += 1
-            return found
+        write = CleanedOutput.write
 
         def write_counted(output: CleanedOutput, kept: FilteredRun, aborted: Sequence[AbortedTxn]) -> None:
             self.written[threading.current_thread().name] += 1
             write(output, kept, aborted)
 
-        monkeypatch.setattr(PartSource, "next_part", next_counted)
+        for kind in (PartSource, BackwardSource):
+            monkeypatch.setattr(kind, "next_part", self._counted(kind.next_part))
         monkeypatch.setattr(CleanedOutput, "write", write_counted)
+
+    def _counted(self, next_part: Callable[..., FilePart | None]) -> Callable[..., FilePart | None]:
+        def next_counted(source: PartSource | BackwardSource, memory: PartMemory) -> FilePart | None:
+            found = next_part(source, memory)
+            if found is not None and threading.current_thread().name == "stratalog-runs":
+                self.parts[source] += 1
+            return found
+
+        return next_counted
 
     def check_used(self) -> None:
         """Otherwise the test shows nothing about what is read ahead or written behind."""
         assert max(self.parts.values(), default=0) > 1
         assert self.written["stratalog-cleaned"] > 3
+
+
+def forwards_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No dirty part is read backwards in this test."""
+    monkeypatch.setattr(NewestFirst, "read", lambda *_: None)
 
 
 class Attempts:

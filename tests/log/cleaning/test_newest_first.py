@@ -13,13 +13,12 @@ import pytest
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.entries import ReadFile
 from stratalog.log.cleaning import CleanResult, OffsetMap, clean_log, newest_first
-from stratalog.log.cleaning.newest_first import NewestFirst
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
 from stratalog.segment.segment import LogSegment
 from stratalog.segment.segment_reader import SegmentReader
 from tests.log.cleaning.dirty import Dirty, Pair
-from tests.log.cleaning.small_pieces import Attempts, SmallPieces
+from tests.log.cleaning.small_pieces import Attempts, SmallPieces, forwards_only
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +26,6 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Attempts:
     """Small logs are read as large ones are."""
     SmallPieces(monkeypatch)
     return Attempts(monkeypatch)
-
-
-def forwards_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NewestFirst, "read", lambda *_: None)
 
 
 def make_dirty(seed: int) -> Dirty:
@@ -380,3 +375,16 @@ def test_a_cleaning_that_is_stopped_while_it_reads_backwards_changes_nothing() -
     assert [file.closed for file in files] == [True]
     assert dirty.clean().stats.records_written == 7
     assert [file.closed for file in files] == [True, True]
+
+
+def test_all_that_is_read_and_written_is_throttled_backwards_too(attempts: Attempts) -> None:
+    dirty = Dirty(index_interval_bytes=1)
+    many_pairs(dirty)
+    dirty.roll()
+    told: list[int] = []
+
+    stats = dirty.clean(throttle=told.append).stats
+
+    assert attempts.successes == [True]
+    # What stays is written to the spool, read from it, and written to the new segment.
+    assert sum(told) == stats.map_bytes_read + 3 * stats.bytes_written

@@ -17,6 +17,7 @@ from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
 from stratalog.segment.segment import LogSegment
 from tests.log.cleaning.dirty import Dirty
+from tests.log.cleaning.small_pieces import forwards_only
 
 MIB = 1 << 20
 
@@ -135,7 +136,8 @@ def test_a_cleaning_that_is_stopped_waits_for_its_threads() -> None:
     assert dirty.machine.files() == before
 
 
-def test_all_that_is_written_behind_is_throttled() -> None:
+def test_all_that_is_written_behind_is_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    forwards_only(monkeypatch)
     dirty = make_dirty(8, (Codec.NONE,))
     told: list[int] = []
 

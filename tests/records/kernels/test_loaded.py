@@ -9,6 +9,7 @@ import hashlib
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -236,6 +237,16 @@ print("no error")
 """
 
     assert run(package, inside, NUMBA_CACHE_DIR=str(tmp_path))[0] == "no error\n"
+
+
+def test_a_user_who_may_not_read_pythons_library_runs_kernels_without_images(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after `os.seteuid`, where Python is in another user's home directory."""
+    current_stamp.cache_clear()
+    monkeypatch.setitem(sys.modules, "importlib.util", None)
+
+    assert LoadedKernel("decode.sums")((1,)) is UNKNOWN
 
 
 def test_the_parts_of_a_call() -> None:

@@ -265,6 +265,7 @@ class NewestFirst:
                     written += judged.records_written
                     output.put(judged, ())
                     self._on_run(run.size, output.newly_written())
+            self._on_run(0, output.newly_written())  # what the thread has written since
         finally:
             output.stop()  # Ctrl-C may come while the context is entered or left
         return None if spool.is_full else SpooledSegment(spool.places, records_read, without_key, written)

@@ -72,6 +72,13 @@ class LoadedKernel:
         return UNKNOWN if code is None else code(parts)
 
     def _load(self, kinds: _Kinds) -> _Code | None:
+        try:
+            return self._find(kinds)
+        except ImportError:
+            # A process that has changed its user may not be allowed to read Python's library any more.
+            return None
+
+    def _find(self, kinds: _Kinds) -> _Code | None:
         stamp = current_stamp()
         if stamp is None:
             return None
