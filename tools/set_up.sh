@@ -58,8 +58,8 @@ every_second_pin() {
     grep -v '^#' constraints.txt | awk -v first="$1" 'NR % 2 == first % 2'
 }
 
-# pip uses one core, so two of them share the pins. A pin that this Python cannot have is no error yet: the last
-# pip decides what is needed, and installs what is missing.
+# pip uses one core, so two of them each install half of the pins. A pin that this Python cannot have is no error
+# yet: the last pip decides what is needed, and installs what is missing.
 every_second_pin 1 | install --no-deps --requirement /dev/stdin 2>/dev/null &
 every_second_pin 2 | install --no-deps --requirement /dev/stdin 2>/dev/null || true
 wait
