@@ -30,5 +30,5 @@ def test_spark_finds_exactly_the_planted_damage_and_goes_on(archived: dict[str, 
     assert result["problems"] == []
     # doctor, audit, recover, doctor, two queries, export
     assert [step["status"] for step in result["steps"]] == [0, 1, 1, 0, 0, 0, 0]
-    assert "All 5 planted damages were found" in done.stderr
+    assert "found the planted damage in all 5 files" in done.stderr
     assert pq.read_table(folder / "export").num_rows > 0

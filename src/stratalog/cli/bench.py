@@ -1,4 +1,4 @@
-"""`stratalog bench startup`: how long loading takes, by the strategies that Kafka has used over the years."""
+"""`stratalog bench startup`: how long loading takes, by strategies of Kafka, of an article, and ours."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bench() -> None:
     default=3,
     show_default=True,
     type=click.IntRange(1, 100),
-    help="How often each cell is measured; the best and the median are shown.",
+    help="How often each strategy is measured in each state; the best and the median are shown.",
 )
 @click.option(
     "--strategy", "names", multiple=True, help="Measure only this strategy; repeatable. Default: all five."
@@ -159,7 +159,8 @@ def _measure_all(
     rows = _measure(output, plan, root / "logs", shape, (CLEAN, UNCLEAN), plan.readers)
     shapes = {CLEAN: shape, UNCLEAN: shape}
     if many:
-        # At most as many partitions as before, so that all have the same number of segments.
+        # As many partitions as before, or fewer, so that `many` can be divided by their number: all have the
+        # same number of segments.
         partitions = next(count for count in range(min(shape.partitions, many), 0, -1) if many % count == 0)
         shapes[MANY] = replace(
             shape, partitions=partitions, segments=many // partitions, segment_size=_SMALL_SEGMENT

@@ -42,7 +42,7 @@ BY_LAG = "SELECT `group`, topic, sum(lag) AS lag FROM kafka_lag GROUP BY ALL ORD
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Build everything in this folder.  [default: a new folder for temporary files]",
+    help="Build everything in this folder.  [default: a new temporary folder]",
 )
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
@@ -72,7 +72,7 @@ def demo(
     """
     if size < SMALLEST_SIZE:
         raise UsageError(
-            f"--size {size} is too small for five topics: give at least {size_text(SMALLEST_SIZE)}"
+            f"--size {size} is too small for the demo's topics: give at least {size_text(SMALLEST_SIZE)}"
         )
     story = _Story(context.ensure_object(Output), context.find_root().command, _folder(directory))
     with _one_session(engine_name, master):
@@ -166,7 +166,7 @@ class _Story:
         self._step("How far behind is each consumer group?", *("sql", directory, BY_LAG, *on_spark))
         target = str(self.folder / "export")
         self._step(
-            "One topic as Parquet, for everything else:",
+            "One topic as Parquet, for other tools:",
             *("export", directory, "--topic", "payments", "--to", target, *on_spark),
         )
 
@@ -193,8 +193,8 @@ class _Story:
         if problems:
             return ExitCode.FAILED
         self.output.say(
-            f"\nAll {len(planted)} planted damages were found, each at its byte, and no other in a log. "
-            f"The report on them is {page}: open it in a browser. Go on with:\n\n"
+            f"\nThe audit found the planted damage in all {len(planted)} files, at the right bytes, and no "
+            f"other damage in a log. Its report is {page}: open it in a browser. Go on with:\n\n"
             f"    stratalog du {logs}\n"
             f"    stratalog ls {logs} orders\n"
             f"    stratalog explain {logs}\n"

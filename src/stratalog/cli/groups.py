@@ -22,10 +22,11 @@ def groups(
 ) -> ExitCode:
     """List consumer groups with their commits, their lag and their members, without a broker.
 
-    DIR are all log directories of one broker; or --config names them. Nothing is locked or changed; a broker
+    Name all log directories of one broker, as DIR or with --config. Nothing is locked or changed; a broker
     may run.
 
-    Exit status: 0 if everything was read; 2 for wrong usage; 3 if __consumer_offsets could not be read.
+    Exit status: 0 if everything was read; 1 if the end of a log that a group reads is damaged; 2 for wrong
+    usage; 3 if __consumer_offsets could not be read.
     """
     from stratalog.questions.groups import GroupsQuestion
 

@@ -3,8 +3,8 @@
 name                                    here               a broker
 topic-3                                 a partition        loads it
 topic-3.<id>-future                     a partition too    loads it: a copy of a log of another disk
-topic-3.<id>-delete                     left alone         removes it when file.delete.delay.ms has passed
-topic-3.<id>-stray                      left alone         keeps it until someone removes it
+topic-3.<id>-delete                     left alone         loads it; removes it after file.delete.delay.ms
+topic-3.<id>-stray                      left alone         loads it; keeps it until someone removes it
 __cluster_metadata-0                    left alone         keeps it apart, and always recovers it
 remote-log-index-cache                  left alone         a cache of tiered storage
 any other directory (lost+found)        a problem          does not start
@@ -34,7 +34,8 @@ from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 _SEGMENT = re.compile(r"\d{20}\.log", re.ASCII)
-LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)  # what a broker loads
+# What is loaded here. A broker also loads folders marked -delete and -stray.
+LOADED = (DirectoryState.LIVE, DirectoryState.FUTURE)
 
 
 class PartitionEntry(NamedTuple):

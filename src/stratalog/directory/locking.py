@@ -52,7 +52,7 @@ class Locks:
         self._held.append(lock)
 
     def take_on_trial(self, directory: str) -> None:
-        """Lock it so that others wait until the lock is confirmed or released."""
+        """Lock it on trial: programs that check this lock wait until it is confirmed or released."""
         lock = self._make_lock(directory)
         lock.acquire(is_trial=True)
         self._held.append(lock)

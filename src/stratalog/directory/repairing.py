@@ -66,8 +66,8 @@ def repair_partition(
 ) -> None:
     """Bring a partition to the state that a clean close leaves, as a start after a clean stop would.
 
-    NeedsRecoveryError if bytes of its log would be cut off without `may_cut`, or if it would still not be as
-    after a clean close: then nothing was changed.
+    Raises NeedsRecoveryError, before anything is changed, if bytes of its log must be cut off but `may_cut`
+    is False, or if bytes follow the last whole batch of its log.
     """
     from stratalog.log.recovery.quarantine import Quarantine  # rarely needed
     from stratalog.log.recovery.run import recover_partition
@@ -78,7 +78,7 @@ def repair_partition(
         _check(plan, directory.path, may_cut=may_cut)
         if plan.cuts:
             directory.before_change()
-            # before the cut: after a kill, nothing else would show it
+            # before the cut: after a kill, nothing else would show that something was cut
             directory.forget_epoch()
 
     recover_partition(
@@ -122,7 +122,7 @@ def why_not_loaded(
     """Why a partition of a clean directory cannot be changed before `recover --all`; None if it can be.
 
     Problems that `repair_partition` repairs without a cut are ignored, and so are folders marked -delete or
-    -stray, which nobody loads. Changes nothing.
+    -stray, which our code does not load. Changes nothing.
     """
     path = join_path(directory, name)
     if parse_partition_directory(name).state not in LOADED or not disk.exists(path):

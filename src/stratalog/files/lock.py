@@ -6,9 +6,9 @@ stops deletes the file. A run that is refused leaves no lock file: if this class
 was changed under the lock, it deletes the file while it still holds the lock. Code that only reads takes no
 lock. A forked child closes its copy of the descriptor at the fork.
 
-A *trial* locks only the first byte, checks for other locks, and then locks the rest or gives up. Other trials
-wait until it ends. Otherwise two programs, one that opens a log directory and one that opens a single log in
-it, could both give up.
+A *trial* locks only the first byte, checks for other locks, and then locks the rest or gives up. A program
+that opens the log directory and finds only a trial waits until the trial ends. Otherwise two programs, one
+that opens a log directory and one that opens a single log in it, could both give up.
 
 Why: docs/decisions/0010-locks.md, docs/decisions/0023-lone-logs.md.
 """
@@ -78,7 +78,8 @@ class DirectoryLock:
 
         LogDirLockedError if another process, or another object of this process, holds it.
 
-        `is_trial`: the lock counts as taken once `confirm` is called; until then others wait.
+        `is_trial`: the lock counts as taken once `confirm` is called; until then, `check_unlocked` and
+        `acquire_after_trial` of others wait.
         """
         if self.is_held:
             raise UsageError(f"{self.directory}: this lock is already held.")
@@ -212,7 +213,7 @@ def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:
     path = join_path(os.fspath(directory), LOCK)
     try:
         descriptor = os.open(path, _LOOKING)
-    except (FileNotFoundError, NotADirectoryError):  # as in most of a thousand partitions
+    except (FileNotFoundError, NotADirectoryError):  # the usual case: most partitions have no lock file
         return Holding.NOBODY, _NO_FILE
     except OSError as error:
         raise refused("look at the lock of", path, error) from error

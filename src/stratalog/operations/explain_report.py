@@ -79,7 +79,10 @@ class ExplainReport(Report):
                 found.append(f"{partition.name}: {partition.error}")
                 continue
             if partition.refusal is not None:
-                found.append(f"{partition.name}: explained with these settings, but {partition.refusal}")
+                found.append(
+                    f"{partition.name}: explained with the settings that are known, and Kafka's defaults for "
+                    f"the others. `retain` and `compact` refuse this log: {partition.refusal}"
+                )
             found += [f"{partition.name}: {note}" for note in partition.notes]
         return [*found, *self.notes]
 

@@ -25,8 +25,7 @@ class FormatReport(ChangeReport):
     def of(cls, result: FormatResult) -> FormatReport:
         """The report of this result.
 
-        It does not mention a recovery that found nothing, and only took over lone logs that were closed
-        cleanly.
+        A recovery that found nothing is not mentioned: it only took over lone logs that were closed cleanly.
         """
         recovery = None
         if result.recovery is not None:
@@ -171,7 +170,7 @@ def _id_text(topic: FormattedTopic) -> str:
 
 
 def _notes(result: FormatResult) -> list[str]:
-    """Sentences on what may surprise."""
+    """Sentences about what may surprise the operator."""
     notes = []
     for topic in result.topics:
         if topic.missing and topic.missing != tuple(range(len(topic.partitions))):

@@ -36,7 +36,7 @@ _MISSING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A group. `type` is None for a group that only committed offsets, without a membership."""
+    """A group. `type` is None for a group without members, which only committed offsets."""
 
     group: str
     type: str | None

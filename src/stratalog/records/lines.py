@@ -27,8 +27,8 @@ _SUMS = {VALUE: VALUES, KEY: KEYS}
 class LineMaker:
     """Makes the lines of rows: for each row all parts, one after the other.
 
-    A part is a kind of `kernels/lines.py` with its bytes: those of TEXT, or what VALUE and KEY print for
-    null.
+    A part is a pair: one of the kinds of steps in `kernels/lines.py`, which says what to print, and bytes.
+    For TEXT these bytes are printed; for VALUE and KEY they are printed instead of null.
     """
 
     def __init__(self, parts: Sequence[tuple[int, bytes]]) -> None:

@@ -1,4 +1,4 @@
-"""Translates a Polars predicate to ours, as far as it is understood; Polars writes its tree as JSON."""
+"""Translates a Polars predicate to ours, as far as we understand it; it is read from the JSON of its tree."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ScanStop(Enum):
     BAD_LENGTH = "a length that no batch can have"
     BAD_MAGIC = "a magic that Kafka has never written"
     WRONG_CRC = "a wrong checksum"
-    INVALID_MARKER = "a control batch that is not a transaction marker"
+    INVALID_MARKER = "a control batch of a producer, but not a transaction marker"
     OFFSET_OVERFLOW = "an offset too far from the segment's base: the segment must be split"
     INVALID_OFFSET = "offsets that go backwards where an index entry is due"
     STALE_TAIL = "offsets that go backwards after the last index entry, up to the end"

@@ -9,7 +9,7 @@ mapped_index  an index file in memory, as Kafka maps it
 measuring     the cells of the table, each measured in several rounds
 rival         Kafka's own loading, timed by its log lines
 shown         the tables, the JSON, the sentences and the picture
-strategies    how Kafka has loaded a log directory over the years
+strategies    five ways to load a log directory: Kafka's, an article's, and ours
 
 Not here: anything that another command uses.
 """

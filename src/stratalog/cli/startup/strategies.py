@@ -1,4 +1,4 @@
-"""The strategies by which Kafka has loaded a log directory over the years, for `stratalog bench startup`.
+"""The strategies of `stratalog bench startup`: two of Kafka's releases, two of an article, and ours.
 
 Nothing else uses this. The first four do with files what Kafka does, with our scan instead of Java's
 (`kafka_load.py`). So they show what is read, how often and in which order, but not how fast Java is.

@@ -29,7 +29,10 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The ids of a node that is being formatted; `topics` are those that no partition's file had."""
+    """The ids of a node that is being formatted.
+
+    `topics` has new ids, for the topics of which no partition.metadata has an id.
+    """
 
     cluster_id: str
     node_id: int
@@ -53,7 +56,8 @@ def read_identity(disk: DiskReader, paths: Iterable[str]) -> Identity | None:
                 f"An earlier format was interrupted here, and another one in {first}: {FORMAT_NOTE} says "
                 "which directories each of them had. Finish them one after the other.",
             )
-        # A run that was interrupted while it wrote its notes leaves more topics in some of them.
+        # A later run may add topics to the notes. If it is interrupted while it writes them, only some have
+        # the new ones.
         topics |= other.topics
     return replace(note, topics=topics)
 

@@ -39,7 +39,7 @@ _SIZE_OF_A_SCAN = 64 << 10
 _TICK_S = 0.05
 _ZEROS = "(only zeros, counted in the manifest)"
 
-# Where to keep what is cut off, in the order in which they are tried; if empty, nothing is kept.
+# The quarantines for what is cut off, in the order in which they are tried; if empty, nothing is kept.
 QuarantinesOf = Callable[[DirectoryRecovery], Sequence[Quarantine]]
 
 
@@ -86,7 +86,8 @@ class Finisher:
         self._quarantines_of = quarantines_of
         self._dry_run = dry_run
         self._on_plan = on_plan
-        self._planned: dict[str, list[FileRange]] = {}  # for a dry run: what would be kept, by its place
+        # For a dry run: what would be kept, by the directory of the quarantine.
+        self._planned: dict[str, list[FileRange]] = {}
         self._waiting: list[PartitionRecovery] = []
         self._waiting_size = 0
         self._is_ended = False
@@ -136,7 +137,10 @@ class Finisher:
                 self._failure = error
 
     def _take(self) -> list[PartitionRecovery]:
-        """The partitions to finish together: all that wait, if they are small; none at the end."""
+        """The partitions to finish together: the first that wait, until they have _TOGETHER_SIZE bytes.
+
+        An empty list ends the thread.
+        """
         with self._changed:
             while not self._waiting and not self._is_ended:
                 self._changed.wait()

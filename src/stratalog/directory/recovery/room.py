@@ -1,4 +1,4 @@
-"""Checks whether there is room for what a plan writes, so that a dry run shows that the run would fail.
+"""Checks whether there is room for what a plan writes, so that a dry run shows whether the run would fail.
 
 New files are written before the old ones are deleted. A cut of a log frees the bytes that it cuts. An index
 frees nothing, because its preallocated zeros may occupy no blocks. Sizes are counted in bytes, not in blocks:

@@ -18,8 +18,8 @@ from stratalog.log.api.view import LogView
 class Wanted:
     """Records of one partition with offsets in [first_offset, last_offset], none before `since_ms`.
 
-    `since_ms` None: of any time. There is no latest time, because records after it may still have earlier
-    times.
+    `since_ms` None: of any time. There is no upper bound for times, because a record with a higher offset may
+    still have an earlier time.
     """
 
     first_offset: int = INT64_MIN

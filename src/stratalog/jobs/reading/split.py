@@ -143,7 +143,10 @@ def locate(segment: SegmentReader, offset: int) -> BatchRow | None:
 
 
 def split_point(segment: SegmentReader, position: int) -> BatchRow | None:
-    """The first batch that the index has at or after a byte, if that is correct; None if there is none."""
+    """The batch of the first index entry at or after a byte.
+
+    None if there is no entry, if it does not lead to its batch, or if the batch is a wrapper.
+    """
     try:
         entry = segment.offset_index.upper_bound(position)
     except CorruptIndexError:

@@ -37,7 +37,7 @@ class TopicTarget:
     """A topic that can be written to; `refusals` says why some of its partitions cannot.
 
     `replicated` are the partitions with replicas on other nodes. `least_count` is the smallest possible
-    number of partitions, by the highest number in the directory.
+    number of partitions: one more than the highest partition number in the directory.
     """
 
     name: str
@@ -100,7 +100,7 @@ class WriteTarget:
         )
 
     def _check_count(self, topic: TopicTarget) -> None:
-        """UsageError for a wrong number of partitions, with which keys would go to the wrong partitions."""
+        """UsageError if the number of partitions is wrong: keys would go to the wrong partitions."""
         asked = self.options.partitions_of(topic.name)
         if asked is not None and asked != topic.partitions_count:
             raise UsageError(

@@ -1,4 +1,6 @@
-"""Records of a log as a consumer gets them: no markers, no aborted records, no record twice.
+"""Records of a log as a consumer gets them: no markers, no record twice.
+
+With read_committed there are no aborted records either.
 
 A fetch is a run of whole batches from one segment. A filter finds the byte ranges that a reader may see.
 Their records are returned one by one (`consume`) or as Arrow columns (`consume_columns`). Kafka:

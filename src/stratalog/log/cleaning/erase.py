@@ -190,8 +190,7 @@ def swap_in_log(
 
 
 def swap_in_stray(disk: Disk, segment: SegmentReader, cleaned: LogSegment) -> None:
-    """The same in a stray directory, where no broker would finish a swap at its start: indexes are deleted
-    first.
+    """The same in a stray directory, where perhaps nothing ever finishes a swap: indexes are deleted first.
 
     A log without an index gets a new one when it is opened; with an index that does not match, it would be
     misread.

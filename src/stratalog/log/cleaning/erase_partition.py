@@ -1,9 +1,9 @@
 """The files of one partition's directory from which records are erased, and how each is handled.
 
-A broker finishes a swap in the directories that it loads, and so does our recovery. Nobody loads a directory
-that was set aside as stray, so there a swap that is interrupted at any step must do no harm. Files renamed to
-`.deleted` and directories renamed to `-delete` are not rewritten: a log there that holds a selected record,
-or cannot be read, is deleted now.
+A broker finishes a swap in the directories that it loads, and so does our recovery. Our recovery leaves stray
+directories alone, and perhaps no broker ever loads them again. So a swap that is interrupted there may stay
+unfinished, and must do no harm at any step. Files renamed to `.deleted` and directories renamed to `-delete`
+are not rewritten: a log there that holds a selected record, or cannot be read, is deleted now.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class PartitionFiles:
     matcher: Matcher
 
     def look(self, reader: DiskReader, searching: Matcher) -> Iterator[ToErase | Found]:
-        """The files to erase from; only a `Found` for a file that has just markers at the named offsets.
+        """A `ToErase` for each file to erase from; for a segment without a record to erase, its `Found`.
+
+        A `Found` also counts the markers at the named offsets, which are not erased.
 
         Files are read through `reader` and searched by `searching`, which belong to the thread that looks.
         Raises CorruptRecordError if a log cannot be read, NeedsRecoveryError if a swap was interrupted,
@@ -84,7 +86,7 @@ class PartitionFiles:
 
     @property
     def _is_left_alone(self) -> bool:
-        """Whether nobody loads this directory, so that nobody finishes a swap or removes leftovers in it."""
+        """Whether our recovery leaves it alone: it finishes no swap and removes no leftovers here."""
         return self.state in (DirectoryState.DELETE, DirectoryState.STRAY)
 
     def _logs(self) -> list[SegmentFile]:
@@ -180,5 +182,5 @@ class PartitionFiles:
         return join_path(self.directory, name)
 
     def _name(self, path: str) -> str:
-        """The name in reports and in the audit: directory and file."""
+        """The name in reports and in `stratalog-erased.jsonl`: directory and file."""
         return f"{last_name(self.directory)}/{last_name(path)}"

@@ -1,8 +1,9 @@
 """Guards against transactions that never end: a write is accepted only if its transaction was verified
 before.
 
-Off by default (`transaction.partition.verification.enable`): only a transaction coordinator can verify, and a
-log without a cluster does not have one. Kafka: VerificationGuard, VerificationStateEntry
+Off by default (`ProducerStateManager(verify_transactions=...)`): only a transaction coordinator can verify,
+and a log without a cluster does not have one. The setting `transaction.partition.verification.enable` has no
+effect. Kafka: VerificationGuard, VerificationStateEntry
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ class Search:
         if walk.stop is WalkStop.TABLE_FULL or position >= self._end:
             return position, True
         if walk.stop in (WalkStop.END, WalkStop.TORN_TAIL) and self._position + self._filled < self._end:
-            # The next batch reaches past the buffer; if its length is damaged, also past the file.
+            # The next batch reaches past the buffer, and perhaps past the end of the file, if its length is
+            # damaged.
             at = self._load(position, resync.HEADER_SIZE)
             size = self._size_at(at)
             if LOG_OVERHEAD < size <= self._end - position:

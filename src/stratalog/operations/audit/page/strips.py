@@ -55,11 +55,12 @@ class OpenTxn(NamedTuple):
 
 
 class RetentionHorizon(NamedTuple):
-    """What retention would delete now: everything below `offset`, of `due_size` bytes.
+    """What retention would delete now: everything below `offset`, which is `due_size` bytes.
 
     Without a high watermark in the checkpoint, all records count as replicated. `time_ms` is the time before
     which records are too old, None without retention.ms. `next_ms` is when the first kept segment will be
-    deleted, if the time rule does it. `refusal` says why nothing is known; then all other fields are None.
+    deleted, if the time rule does it. `refusal` says why nothing is known; then the other fields have their
+    defaults.
     """
 
     offset: int | None = None
@@ -72,7 +73,7 @@ class RetentionHorizon(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStrip:
-    """One partition. `gaps_count` counts also the gaps that are not in `gaps`."""
+    """One partition. `gaps_count` also counts the gaps that are not in `gaps`."""
 
     directory: str
     name: str
@@ -125,7 +126,7 @@ def _bar(segment: AuditedSegment) -> SegmentBar:
 
 
 def _epochs(partition: AuditedPartition) -> tuple[EpochEntry, ...]:
-    """The leader epochs of the batches; those of the file if an earlier audit has read the batches."""
+    """The leader epochs of the batches; if an earlier audit has read them, of leader-epoch-checkpoint."""
     if not partition.is_whole:
         return (partition.facts.epochs or ())[-MOST_EPOCHS:]
     stitch = EpochStitch()
