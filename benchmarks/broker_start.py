@@ -1,10 +1,10 @@
 """How long until a broker serves again after a crash: on its own, or with `stratalog recover` before it?
 
-The logs are 17 GB in 32 partitions, all above the recovery points: once in batches of 280 bytes, as from
-producers that do not wait, and once in batches of 16 KiB. On its own, the broker recovers the logs while it
+The logs are 17 GB in 32 partitions, all above the recovery points: once in batches of 280 bytes, as producers
+with `linger.ms=0` send them, and once in batches of 16 KiB. On its own, the broker recovers the logs while it
 starts. Otherwise `stratalog recover` does that first, in its own process, and then the broker starts. Both
-times end when the broker says that it has started. The files are in the page cache, unless the figure is
-cold.
+times end when the broker says that it has started. The files are in the page cache, unless the figure's name
+ends in `_cold`.
 """
 
 from __future__ import annotations
