@@ -196,7 +196,7 @@ def _section(page: Path, name: str, run: BenchmarkRun) -> str:
     notes = ["```text", *run.notes, "```", ""] if run.notes else []
     measured = (
         f"Measured at {run.measured_at} on commit {run.commit}, in {run.seconds:.0f} s. "
-        f"The load of the machine was {run.load:.1f} before."
+        f"Before the measurement, the load of the machine was {run.load:.1f}."
     )
     lines = [f"## {name}", "", run.about.strip(), "", *pictures, "", *notes, measured, ""]
     return "\n".join(lines)
