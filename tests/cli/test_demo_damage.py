@@ -46,5 +46,5 @@ def test_a_difference_between_planted_and_found_is_told(tmp_path: Path) -> None:
 
     assert unexpected(planted, report) == [
         "a bit flipped in a.log at byte 7 was not found",
-        f"{found[0][0]} at byte {found[0][1]} was found and not planted",
+        f"damage in {found[0][0]} at byte {found[0][1]} was found, but was not planted",
     ]

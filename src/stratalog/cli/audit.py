@@ -50,9 +50,9 @@ def audit(
 ) -> ExitCode:
     """Check every byte of every file, and say what is wrong, what follows from it and what to do.
 
-    DIR are log directories, of one broker or of several; or --config names them. Nothing is locked or
-    changed; a broker may run. Logs are checked batch by batch, indexes entry by entry, and snapshots,
-    leader epochs, checkpoints and topic ids against the logs.
+    Name log directories, of one broker or of several, as DIR or with --config. Nothing is locked or changed;
+    a broker may run. Logs are checked batch by batch, indexes entry by entry, and snapshots, leader epochs,
+    checkpoints and topic ids against the logs.
 
     Exit status: 0 if all is healthy; 1 if something was found; 2 for wrong usage; 3 if something could not be
     read.

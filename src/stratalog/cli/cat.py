@@ -135,7 +135,7 @@ def cat(
 ) -> ExitCode:
     """Print the records of topics, with the options of kcat.
 
-    DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
+    Name log directories of one broker, as DIR or with --config. NAME is a topic (orders) or a partition
     (orders-3). Without a NAME it prints all topics except Kafka's internal ones. If you name an internal
     topic, its records are printed as JSON. Nothing is locked or changed; a broker may run.
 

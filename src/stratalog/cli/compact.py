@@ -31,12 +31,13 @@ def compact(
 ) -> ExitCode:
     """Compact what is dirty in the compacted logs of a stopped broker, however little it is.
 
-    DIR are log directories of one broker; or --config names them. The active segment stays as it is, and so
-    do records that are not replicated yet, that are at or after the first open transaction, or that are
-    younger than min.compaction.lag.ms. Old files are renamed to .deleted, and a later run removes them.
+    Name log directories of one broker, as DIR or with --config. The active segment stays as it is, and so do
+    records that are not replicated yet, that are at or after the first open transaction, or that are younger
+    than min.compaction.lag.ms. Old files are renamed to .deleted, and a later run removes them.
 
-    Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off; 2 for
-    wrong usage; 3 if a topic or an unclean directory was refused, or something failed.
+    Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off or
+    found something; 2 for wrong usage; 3 if a topic, a log or a directory was refused, something failed, or a
+    broker will not start here.
     """
     from stratalog.config import ManagerConfig
     from stratalog.operations.compact import Compaction

@@ -45,7 +45,7 @@ class CompileNotice:
             self._say(WORDS)
 
     def _is_busy(self) -> bool:
-        """Whether to look again: no more once there is something to say, or if nothing is compiled now."""
+        """Whether to look again: not if there is something to say, or if nothing is being compiled."""
         with self._lock:
             if self._depth:
                 self._is_said = self._spent_s + time.monotonic() - self._began_s >= self._patience_s

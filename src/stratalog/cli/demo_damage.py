@@ -123,7 +123,8 @@ def unexpected(planted: Sequence[Planted], report: AuditReport) -> list[str]:
         for place in sorted(done.keys() - found)
     ]
     extra = [
-        f"{place[0]} at byte {place[1]} was found and not planted" for place in sorted(found - done.keys())
+        f"damage in {place[0]} at byte {place[1]} was found, but was not planted"
+        for place in sorted(found - done.keys())
     ]
     return missed + extra
 

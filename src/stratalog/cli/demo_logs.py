@@ -1,4 +1,4 @@
-"""A log directory for `stratalog demo`: five topics, one for each codec, the same bytes for the same seed."""
+"""A log directory for `stratalog demo`: five topics, one for each codec, and those of `demo_groups.py`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from stratalog.cli.output import ExitCode, Output, output_options
 def doctor(output: Output, *, directories: tuple[str, ...], config: Path | None) -> ExitCode:
     """Say whether a broker can be started here; if not, why not, and what to do.
 
-    DIR are the log directories of one broker; or --config names them. Nothing is locked or changed; a broker
+    Name all log directories of one broker, as DIR or with --config. Nothing is locked or changed; a broker
     may run. Only names, sizes and small files are read, so it takes seconds; `audit` checks every byte.
 
     Exit status: 0 if a broker can be started; 1 if it can, but would not serve every partition; 2 for wrong

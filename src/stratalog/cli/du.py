@@ -79,7 +79,7 @@ def du(
 ) -> ExitCode:
     """Show what fills the disk, what retention frees next and when, and the growth a day.
 
-    DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
+    Name log directories of one broker, as DIR or with --config. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run. Every file is counted, the largest row comes
     first. Only --keys reads records.
 

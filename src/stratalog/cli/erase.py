@@ -87,13 +87,13 @@ def erase(
 ) -> ExitCode:
     """Permanently erase records from the log directories of a stopped broker.
 
-    DIR are log directories of one broker; or --config names them. All segments with such records are
-    rewritten, the active one too; all other records keep their offsets. The old files, files that wait for
-    their deletion, and copies in quarantine are deleted once the new files are verified.
-    stratalog-erased.jsonl in DIR records what was done. Erase on every replica.
+    Name log directories of one broker, as DIR or with --config. All segments with such records are rewritten,
+    the active one too; all other records keep their offsets. The old files, files that wait for their
+    deletion, and copies in quarantine are deleted once the new files are verified. stratalog-erased.jsonl in
+    DIR records what was done. Erase on every replica.
 
-    Exit status: 0 if everything was done or there was nothing to erase; 1 if --recover cut something off; 2
-    for wrong usage; 3 if the command refused, or something failed.
+    Exit status: 0 if everything was done or there was nothing to erase; 1 if --recover cut something off or
+    found something; 2 for wrong usage; 3 if something was refused or failed, or a broker will not start here.
     """
     from stratalog.log.cleaning.erase_selection import Selection
     from stratalog.operations.erase.erasure import Erasure

@@ -79,7 +79,7 @@ def estimate(
 ) -> ExitCode:
     """Estimate what compaction would free in each topic, compacted or not, and list the largest keys.
 
-    DIR are log directories of one broker; or --config names them. Nothing is locked or changed; a broker may
+    Name log directories of one broker, as DIR or with --config. Nothing is locked or changed; a broker may
     run. After a full pass the estimate is, to the byte, what `compact` frees at the same current time. A
     topic that is not compacted is estimated as if cleanup.policy were compact.
 

@@ -25,9 +25,11 @@ def explain(
 ) -> ExitCode:
     """Explain why each segment is still there, or which rule deletes it, and when.
 
-    DIR are log directories of one broker; or --config names them. Nothing is locked or changed; a broker may
+    Name log directories of one broker, as DIR or with --config. Nothing is locked or changed; a broker may
     run. If the settings of a topic are not known, Kafka's defaults are used, and the report says so. It also
     says if an answer depends on a high watermark that only a running broker knows.
+
+    Exit status: 0 if everything was read; 2 for wrong usage; 3 if a partition could not be read.
     """
     from stratalog.operations.explain import Explanation
 

@@ -76,8 +76,8 @@ def format_command(
 ) -> ExitCode:
     """Turn log directories that no broker has used into those of a stand-alone broker.
 
-    DIR are all log directories of the node; or --config names them, and they are created if necessary. The
-    topics in them, with their ids and settings, become the metadata of a new cluster, and a broker serves
+    Name all log directories of the node, as DIR or with --config; those of --config are created if necessary.
+    The topics in them, with their ids and settings, become the metadata of a new cluster, and a broker serves
     them. The command can be killed and run again.
 
     Exit status: 0 if everything was done; 1 if it was done, but a damaged log had to be cut; 2 for wrong

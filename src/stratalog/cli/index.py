@@ -28,12 +28,13 @@ def index(
 ) -> ExitCode:
     """Rebuild the indexes of a stopped broker's logs that are missing or wrong.
 
-    DIR are log directories of one broker; or --config names them. Each segment is read once, and its indexes
+    Name log directories of one broker, as DIR or with --config. Each segment is read once, and its indexes
     are compared with its batches, entry by entry. An index that is right stays as it is. The logs are not
-    changed; a partition with damage in a log is refused.
+    changed. If an index is wrong in a partition with damage in a log, the partition is refused.
 
-    Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off; 2 for
-    wrong usage; 3 if a partition or an unclean directory was refused, or something failed.
+    Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off or
+    found something; 2 for wrong usage; 3 if a partition or a directory was refused, something failed, or a
+    broker will not start here.
     """
     from stratalog.operations.index import Reindexing
 

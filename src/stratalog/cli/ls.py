@@ -34,7 +34,7 @@ def ls(
 ) -> ExitCode:
     """List topics; or the partitions of a topic, or the segments of a partition.
 
-    DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
+    Name log directories of one broker, as DIR or with --config. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run. Only names, sizes, indexes and the first and
     last batch of each log are read.
 

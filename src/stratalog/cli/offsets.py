@@ -50,7 +50,7 @@ def offsets(
 ) -> ExitCode:
     """Print the offset for a time in each partition, as kafka-get-offsets does, without a broker.
 
-    DIR are log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
+    Name log directories of one broker, as DIR or with --config. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run.
 
     Exit status: 0 if everything was read; 2 for wrong usage; 3 if a partition could not be read.

@@ -62,7 +62,7 @@ def list_command(
 ) -> ExitCode:
     """List everything that recovery has cut off and kept, with the reason.
 
-    DIR are log directories of one broker; or --config names them. Nothing is locked or changed; a broker may
+    Name log directories of one broker, as DIR or with --config. Nothing is locked or changed; a broker may
     run.
     """
     return output.report(_request(directories, config, names, places).listed())
@@ -96,7 +96,13 @@ def show(
 @quarantine.command("restore", short_help="Write a range that was kept to a file.")
 @_options
 @_id_option
-@click.option("--to", "target", required=True, metavar="FILE|DIR", help="A new file, not in a log directory.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="FILE|DIR",
+    help="A new file, or a folder; not in a log directory.",
+)
 @dry_run_option
 @click.pass_obj
 def restore(
@@ -112,8 +118,8 @@ def restore(
 ) -> ExitCode:
     """Write a range that was kept to a new file, bit for bit; it also stays in quarantine.
 
-    The bytes are compared with their SHA-256. In a folder, the file gets the name that it had in its log, by
-    which `stratalog dump` can print it.
+    The bytes are compared with their SHA-256. If you name a folder, the file gets the name that it had in its
+    log, by which `stratalog dump` can print it.
     """
     request = _request(directories, config, names, places)
     return output.report(request.restore(wanted, target, dry_run=dry_run))
@@ -148,7 +154,7 @@ def purge(
     The broker must be stopped, and its directories shut down cleanly.
     """
     if sum((bool(wanted), is_all, before is not None)) != 1:
-        raise UsageError("say what to delete: --id, --before or --all.")
+        raise UsageError("give one of --id, --before and --all: it says what to delete.")
     request = _request(directories, config, names, places)
     return output.report(request.purge(wanted, before_ms=before, dry_run=dry_run))
 

@@ -43,7 +43,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False)
 @click.option(
     "--readers",
     type=click.IntRange(1, 256),
-    help="The number of readers for each device; measured by default.",
+    help="The number of readers for each device; by default as many as make reading faster.",
 )
 @engine_option
 @click.option(
@@ -77,8 +77,8 @@ def recover(
 ) -> ExitCode:
     """Bring the log directories of a stopped broker to the state that a clean shutdown leaves.
 
-    DIR are all log directories of one broker; or --config names them. The broker then starts in seconds.
-    Bytes that are cut off are kept in quarantine. The command can be killed and run again.
+    Name all log directories of one broker, as DIR or with --config. The broker then starts in seconds. Bytes
+    that are cut off are kept in quarantine. The command can be killed and run again.
 
     Exit status: 0 if nothing is lost; 1 if something was cut off or found; 2 for wrong usage; 3 if the
     command refused or failed, or a broker will not start here. The last sentence of the report says whether

@@ -30,12 +30,13 @@ def retain(
 ) -> ExitCode:
     """Delete old segments from the log directories of a stopped broker, by the limits of each topic.
 
-    DIR are log directories of one broker; or --config names them. A topic whose settings are not known is
-    refused, as defaults could erase it. Files are renamed to .deleted, and a later run removes them; with
-    --purge this run does, and also removes folders that are marked -delete.
+    Name log directories of one broker, as DIR or with --config. A topic whose settings are not known is
+    refused, because Kafka's defaults could delete what must stay. Files are renamed to .deleted, and a later
+    run removes them; with --purge this run does, and also removes folders that are marked -delete.
 
-    Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off; 2 for
-    wrong usage; 3 if a topic or an unclean directory was refused, or something failed.
+    Exit status: 0 if everything was done or there was nothing to do; 1 if --recover cut something off or
+    found something; 2 for wrong usage; 3 if a topic, a log or a directory was refused, something failed, or a
+    broker will not start here.
     """
     from stratalog.operations.maintaining import Maintenance
     from stratalog.operations.retain import Retention

@@ -41,7 +41,7 @@ def transactions(
 ) -> ExitCode:
     """List transactional ids, and the transactions that are open or hanging in the logs.
 
-    DIR are all log directories of one broker; or --config names them. NAME is a topic (orders) or a partition
+    Name all log directories of one broker, as DIR or with --config. NAME is a topic (orders) or a partition
     (orders-3). Nothing is locked or changed; a broker may run.
 
     Exit status: 0 if no transaction hangs; 1 if one does; 2 for wrong usage; 3 if a partition could not be

@@ -2,7 +2,7 @@
 
 name                                    here               a broker
 topic-3                                 a partition        loads it
-topic-3.<id>-future                     a partition too    loads it: a copy of a log of another disk
+topic-3.<id>-future                     a partition too    loads it: a log that is being moved here
 topic-3.<id>-delete                     left alone         loads it; removes it after file.delete.delay.ms
 topic-3.<id>-stray                      left alone         loads it; keeps it until someone removes it
 __cluster_metadata-0                    left alone         keeps it apart, and always recovers it

@@ -1,4 +1,4 @@
-"""A reason for which a broker does not start, or does not use a log directory; what several reasons mean.
+"""A reason why a broker does not start, or does not use a log directory; what several reasons mean together.
 
 Kafka: LogDirFailureChannel, ReplicaManager.handleLogDirFailure
 """
@@ -40,7 +40,8 @@ class RefusalKind(Enum):
 class StartupRefusal(NamedTuple):
     """One reason: in which log directory, the name of the file or folder in it, what is wrong, what to do.
 
-    `takes_offline`: a broker with other log directories starts, without this one.
+    `takes_offline`: a broker with other log directories starts without this one, unless this one has the
+    cluster's metadata.
     """
 
     kind: RefusalKind
@@ -69,7 +70,7 @@ class StartupRefusal(NamedTuple):
 def is_start_refused(
     refusals: Iterable[StartupRefusal], directories: Iterable[str], metadata_directory: str | None
 ) -> bool:
-    """Whether a broker with these log directories ends instead of serving.
+    """Whether a broker with these log directories exits instead of serving.
 
     It continues without a directory that it has taken offline, unless that directory has the cluster's
     metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that

@@ -264,7 +264,7 @@ def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal
 
 
 def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
-    """Files that root owns or made unreadable: a broker opens all of them for writing."""
+    """Files that the broker's user may not read or write, for example because root made them."""
     try:
         found = [*out_of_reach(disk, layout)]
     except DiskError as error:

@@ -3,7 +3,8 @@
 A line is a value. With a delimiter it is a key and a value. Or it is a JSON object, as `cat -J` prints it.
 Lines are appended as soon as they arrive, so a slow input does not wait for a full batch, and at most
 `READ_SIZE` bytes of whole lines are held. A wrong line ends the command: the lines before it are appended,
-but not this line or any after it. So does a stop, such as Ctrl-C: lines that were read whole are appended.
+but not this line or any after it. A stop, such as Ctrl-C, ends it too: lines that were read whole are
+appended.
 """
 
 from __future__ import annotations
@@ -278,7 +279,7 @@ class Appending:
 
 
 def _small_at_first(arriving: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
-    """The same lines, the first `FIRST_SIZE` bytes of them apart."""
+    """The same lines, but those of the first `FIRST_SIZE` bytes in lists of their own."""
     left = FIRST_SIZE
     for lines in arriving:
         count = 0
@@ -289,7 +290,7 @@ def _small_at_first(arriving: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
 
 
 def _arriving(lines: LineInput, stop: GracefulStop) -> Iterator[list[bytes]]:
-    """The lines without their ends, as they arrive; the last one may lack its end, unless it is stopped."""
+    """The lines without their ends, as they arrive. After a stop, a last line without an end is left out."""
     rest: list[bytes] = []
     while _waits(lines, stop) and (piece := lines.read1(READ_SIZE)):
         whole, end, last = piece.rpartition(b"\n")

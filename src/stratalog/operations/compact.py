@@ -2,9 +2,9 @@
 
 A partition with more keys than the offset map can hold needs several passes, until its dirty part is clean.
 An engine that can clean logs itself, such as one on a cluster, needs one pass for any number of keys.
-Old segments are deleted before and after a cleaning. A broker deletes them every few seconds, so old records
-are gone before a cleaning can merge their segment with a younger one. After a merge, the younger records
-would keep the old ones. Kafka: LogCleaner.CleanerThread.cleanLog
+Old segments are deleted before and after a cleaning. A broker's cleaner deletes them whenever it looks for
+work, so old records are gone before a cleaning can merge their segment with a younger one. After a merge, the
+younger records would keep the old ones. Kafka: LogCleaner.CleanerThread.cleanLog
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Each segment is read once, and its indexes are compared with its batches, entry by entry, as in an audit
 (`audit/segment_task.py`). Only an index that contradicts its log is written again, from the log; a correct
-index stays unchanged, although a rebuilt one could have other entries. The logs themselves are not changed. A
-partition with damage in a log is refused, because its indexes depend on what recovery leaves of the log.
+index stays unchanged, although a rebuilt one could have other entries. The logs themselves are not changed.
+If an index is wrong in a partition with damage in a log, the partition is refused, because its indexes depend
+on what recovery leaves of the log.
 
 After the change, each rebuilt index is compared with its log again, before the clean-shutdown file is
 written.

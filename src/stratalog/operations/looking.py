@@ -230,7 +230,7 @@ def is_named(entry: PartitionEntry, names: Sequence[str]) -> bool:
 
 
 def check_names(disk: DiskReader, directories: Sequence[str], names: Sequence[str]) -> None:
-    """UsageError if no topic or partition in the directories has one of these names, or two of them have."""
+    """UsageError if one of these names is not in the directories, or can mean two topics there."""
     if names:
         entries = [entry for directory in directories for entry in classify(disk, directory).partitions]
         check_known(entries, names, directories)

@@ -1,7 +1,7 @@
 """`ls`: the topics of log directories, the partitions of a topic, or the segments of a partition.
 
 It reads only names, sizes, indexes and the first and last batch of each log (`log/api/outline.py`), so it
-takes about as long as a listing of the files. Nothing is locked or changed; a broker may run.
+takes only a few times as long as a listing of the files. Nothing is locked or changed; a broker may run.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class QuarantineRequest:
     def restore(self, wanted: str, target: str, *, dry_run: bool = False) -> QuarantineReport:
         """Write the bytes to a new file. UsageError if it exists, or would be in a log directory.
 
-        In a folder that is named instead, the file gets the name that it had in its log.
+        If the target is a folder, the file in it gets the name that it had in its log.
 
         QuarantineError, and no file, if the bytes have changed since they were kept."""
         ((found, quarantine),) = self._chosen([wanted])

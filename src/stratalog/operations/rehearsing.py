@@ -1,13 +1,13 @@
 """Finds what `compact` would do to a log: runs the same passes by the same rules, and changes nothing.
 
 First, the old segments that retention would delete are left out. Then the cleaner runs, and only counts what
-it would write. Then retention decides once more, because cleaned segments may be older than the original
-ones. The directory is not written to.
+it would write. Then retention decides once more, because the largest timestamp of a segment may be lower
+after the cleaning. The log directory is not written to.
 
 A log with more keys than the offset map can hold takes several passes, and each pass reads what the previous
 one has written. These files go to a separate directory, outside the log, which is removed at the end. A
 cluster needs one pass for any number of keys: with `in_one_pass`, such a log is read again with a larger map.
-Several passes would not do instead: they can leave fewer records than one.
+Several passes cannot replace that reading, because they can leave fewer records than one pass.
 """
 
 from __future__ import annotations
@@ -282,8 +282,8 @@ class Rehearser:
             raise DiskError(
                 parent,
                 "a log with more keys than the offset map can hold needs several passes. Their files may "
-                f"need {size} bytes, and {free} are free here. Name another place with TMPDIR or --work-dir, "
-                "or raise log.cleaner.dedupe.buffer.size in the file of --config.",
+                f"need {size} bytes, and {free} are free here. Name another place with TMPDIR, or with "
+                "`estimate --work-dir`; or raise log.cleaner.dedupe.buffer.size in the file of --config.",
                 errno.ENOSPC,
             )
         with tempfile.TemporaryDirectory(prefix="stratalog-", dir=parent) as directory:

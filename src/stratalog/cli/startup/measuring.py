@@ -85,7 +85,7 @@ class Measuring:
     def strategies(
         self, chosen: Sequence[Strategy], states: Sequence[str], readers: Sequence[int]
     ) -> list[Measured]:
-        """Our strategies."""
+        """Measure the strategies: all loads are done by this process."""
         by_name = {strategy.name: strategy for strategy in chosen}
 
         def load(cell: Cell) -> LoadMeasurement:

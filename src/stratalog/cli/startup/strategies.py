@@ -69,7 +69,7 @@ class LoadMeasurement:
 
 
 def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConfig) -> LoadMeasurement:
-    """Load a log directory by this strategy and measure it; changes the directory as that Kafka does."""
+    """Load a log directory by this strategy and measure it; changes the directory as the strategy does."""
     disk, plain = CountingDisk(), Disk()
     partitions = classify(plain, directory).partitions
     device = device_of(plain, directory)

@@ -5,8 +5,8 @@
  "key_hashes": ["<SHA-256 of a key>"], "size_before": 8192, "size_after": 8000,
  "sha256_before": "...", "sha256_after": "..." or null}
 
-The keys are hashes, so that the audit does not keep erased data; a known key can still be looked up. A line
-is on the device before its file changes. After a crash in between, the next run does what the line says, and
+The keys are hashes, so that the file does not keep erased data; a known key can still be looked up. A line is
+on the device before its file changes. After a crash in between, the next run does what the line says, and
 does not write the line again. The offsets are -1 for a file that was deleted as a whole.
 """
 
@@ -68,7 +68,7 @@ class AuditLine:
 
 
 class Audit:
-    """The audit of one log directory."""
+    """The file `stratalog-erased.jsonl` of one log directory."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk

@@ -63,7 +63,7 @@ class Selection:
 
 
 def hash_of_key(key: bytes) -> str:
-    """The form of a key in the audit: a known key can be looked up, but the key itself is not kept."""
+    """A key in `stratalog-erased.jsonl`: a known key can be looked up, but the key itself is not kept."""
     return hashlib.sha256(key).hexdigest()
 
 

@@ -74,8 +74,8 @@ class AuditRequest:
         """Audit the requested partitions.
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
-        directory. Anything that cannot be read is a finding, and the rest is still audited. A name that is
-        in none of the directories that can be read is then a note.
+        directory. Anything that cannot be read is a finding, and the rest is still audited. If a directory
+        cannot be read, a name that no other directory has is only a note.
         """
         paths = unique_paths(self.directories)
         for path in paths:
@@ -292,7 +292,7 @@ class _Run:
     def _check(
         self, partitions: Iterable[PartitionState], nodes: dict[str, tuple[Node, KnownTopics]]
     ) -> None:
-        """Combine the segments of a partition; what is found is added to its places."""
+        """Combine the segments of each partition; what is found is added to its spots."""
         partitions = list(partitions)
         newest: dict[str, int] = {}
         open_producers = open_transactions(

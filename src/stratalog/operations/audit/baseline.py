@@ -85,7 +85,10 @@ class Baseline:
 
     @classmethod
     def of(cls, audited: Iterable[tuple[str, int, str, AuditedSegment]]) -> Self:
-        """From tuples (partition's directory, base offset, stamp, result); damaged segments are left out."""
+        """From tuples (partition's directory, base offset, stamp, result).
+
+        Segments with findings are left out, unless these are only notes.
+        """
         return cls(
             {
                 join_path(directory, segment_file_name(base, FileKind.LOG)): AuditedBytes(

@@ -114,7 +114,8 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.TORN_TAIL: AuditRule(
         _WARNING,
-        "A crash leaves this: the last write is not whole. A broker cuts it off when it starts.",
+        "A crash leaves this: the last write is not whole. After an unclean shutdown a broker cuts it off; "
+        "after a clean one it appends after it, where no reader gets to the new records.",
         "Run `stratalog recover {directory}` before the broker starts, or let the broker cut it off.",
     ),
     _KIND.INVALID_RECORDS: AuditRule(
@@ -151,7 +152,7 @@ RULES: dict[AuditKind, AuditRule] = {
     _KIND.EPOCH_BACKWARDS: AuditRule(_ERROR, "Followers may truncate to a wrong offset.", _FETCH_AGAIN),
     _KIND.FUTURE_TIMESTAMP: AuditRule(
         _WARNING,
-        "Retention by time keeps this segment, and all later ones, until that time has passed.",
+        "Retention by time keeps this segment, and all later ones, until retention.ms after that time.",
         "Look for the producer that sends such times (microseconds?); set retention.bytes, or "
         "message.timestamp.after.max.ms so that a broker refuses them.",
     ),
@@ -200,7 +201,7 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.TXN_CONTRADICTION: AuditRule(
         _ERROR,
-        "A broker refuses to load this log: its producer's transaction is open there.",
+        "A broker refuses to load this log.",
         _FETCH_AGAIN,
     ),
     _KIND.HANGING_TRANSACTION: AuditRule(
@@ -233,7 +234,10 @@ RULES: dict[AuditKind, AuditRule] = {
         "log-start-offset-checkpoint.",
     ),
     _KIND.CHECKPOINT_PAST_END: AuditRule(
-        _WARNING, "The log has lost its end since the checkpoint was written.", _RECOVER_ALL
+        _WARNING,
+        "The log may have lost its end since the checkpoint was written. A truncation inside a batch leaves "
+        "this too, without a loss.",
+        _RECOVER_ALL,
     ),
     _KIND.WILL_NOT_START: AuditRule(
         _ERROR, "A broker refuses to start because of it.", "See what was found."

@@ -84,7 +84,7 @@ class AuditedSegment:
 
     `scan` has its producers, transactions and epochs. `aborted` are the entries of its .txnindex, None if
     that cannot be read. `coordinated` has the states in a segment of __transaction_state. `good_end` is the
-    byte up to which nothing was found, and `digest` a checksum of the checksums up to there.
+    byte up to which there is no damage, and `digest` a checksum of the checksums up to there.
     """
 
     base_offset: int
@@ -317,7 +317,7 @@ class _Look:
                     self._say(AuditKind.INVALID_RECORDS, at, size, offset, sentence(error.reason))
 
     def _take_bad(self, part: Part, row: np.void, last_before: int) -> None:
-        """Record a batch with a wrong checksum; neighbours are one damage. Its own offset may be wrong."""
+        """Record a batch with a wrong checksum, joined to such neighbours. Its own offset may be wrong."""
         start = part.position + int(row["position"])
         end = start + int(row["size"])
         if self._bad is not None and self._bad[1] == start:

@@ -2,8 +2,8 @@
 
 Nearly every part of nearly every segment is like that. The kernel checks what `RowChecks`, `OffsetEntries`
 and `TimeEntries` check, and hands its results to these three. If anything in a part is wrong, or unusual such
-as a batch of an old format, the results for that part are dropped. The slow form, which has the words for it,
-then audits the part and the rest of the segment. Why: docs/decisions/0040-audit-in-one-pass.md
+as a batch of an old format, the results for that part are dropped. The slow form, which can say what is
+wrong, then audits the part and the rest of the segment. Why: docs/decisions/0040-audit-in-one-pass.md
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ In each directory, these files of a partition are searched: its segments, includ
 copy that is being moved to another disk; directories marked -delete or -stray; files that wait for their
 deletion; and bytes that recovery has put into quarantine. Everything is searched before the first change.
 Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
-clean-shutdown file is written again with the epoch it had. A run that finds nothing to erase changes nothing.
-A killed run leaves a directory without a clean-shutdown file: once the directory is recovered, the next run
-finishes the erasing.
+clean-shutdown file is written again with the epoch it had. A run that finds nothing to erase changes nothing,
+except that it finishes interrupted replacements of segments. A killed run leaves a directory without a
+clean-shutdown file: once the directory is recovered, the next run finishes the erasing.
 
 The only setting of the topic that matters is whether it is tiered: copies in remote storage cannot be erased.
 """
@@ -157,7 +157,8 @@ class Erasure:
     def _erasers(self, opened: Opened) -> list[DirectoryEraser]:
         paths = opened.paths
         known = KnownTopics(opened.disk, paths, self.sources)
-        places = self._places(paths)  # searched with the first directory, whose audit file lists them
+        # They are searched with the first directory, whose stratalog-erased.jsonl lists them.
+        places = self._places(paths)
         return [
             DirectoryEraser(
                 path,
