@@ -236,7 +236,7 @@ RULES: dict[AuditKind, AuditRule] = {
     _KIND.CHECKPOINT_PAST_END: AuditRule(
         _WARNING,
         "The log may have lost its end since the checkpoint was written. A truncation inside a batch leaves "
-        "this too, without a loss.",
+        "this too.",
         _RECOVER_ALL,
     ),
     _KIND.WILL_NOT_START: AuditRule(
