@@ -15,6 +15,7 @@ from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 
 disk = Disk()
+OPEN_FILES = Path("/proc/self/fd")
 BYTES = bytes(range(256)) * 40
 
 
@@ -203,6 +204,56 @@ def test_files_that_were_written_are_closed_if_another_of_their_run_or_its_sync_
     assert len(opened) > 140
     assert sorted(closed) == sorted(opened)
     assert {path.suffix for path in tmp_path.iterdir()} == {".tmp"}
+
+
+def test_every_file_is_on_the_device_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    unsynced: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def note_sync(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.add(os.fstat(descriptor).st_ino)
+
+    def note_rename(source: str, target: str) -> None:
+        if Path(source).stat().st_ino not in synced:
+            unsynced.append(target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(os, name, note_rename)
+
+    disk.replace_all([(tmp_path / str(number), b"new") for number in range(140)])
+
+    assert len([*tmp_path.iterdir()]) == 140
+    assert len(synced) > 140
+    assert unsynced == []
+
+
+def test_a_write_that_is_refused_when_the_file_is_closed_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS. The first file that could not be closed left the others open."""
+    close = os.close
+
+    def refuse(descriptor: int) -> None:
+        file = (OPEN_FILES / str(descriptor)).readlink()
+        close(descriptor)
+        if file.suffix == ".tmp":
+            raise OSError(errno.EDQUOT, "too much")
+
+    opened_before = [*OPEN_FILES.iterdir()]
+    monkeypatch.setattr(os, "close", refuse)
+    with pytest.raises(DiskError, match="too much"):
+        disk.replace_all([(tmp_path / str(number), b"new") for number in range(140)])
+    with pytest.raises(DiskError, match="too much"):
+        disk.replace(tmp_path / "alone", b"new")
+    monkeypatch.undo()
+
+    assert len([*OPEN_FILES.iterdir()]) <= len(opened_before)
 
 
 def test_work_that_waits_is_done_at_the_same_time_and_its_results_are_in_order() -> None:

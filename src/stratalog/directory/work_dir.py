@@ -27,12 +27,12 @@ from stratalog.files.disk import Disk, Path, byte_view
 from stratalog.files.entries import inode_of
 from stratalog.files.names import CLEAN_SHUTDOWN, TEMPORARY_SUFFIX, FileState
 from stratalog.files.paths import absolute_path, join_path, parent_path, prefix_of
+from stratalog.files.refusals import FULL_DISK
 
 if TYPE_CHECKING:
     from stratalog.files.disk import Data
 
 _PREFIX, _SUFFIX = "stratalog-work-", ".json"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Copy(NamedTuple):
@@ -55,7 +55,7 @@ class WorkDirDisk(Disk):
         try:
             super().replace(name, data)
         except DiskError as error:
-            if error.errno not in _FULL or directory == self.work_dir or last == CLEAN_SHUTDOWN:
+            if error.errno not in FULL_DISK or directory == self.work_dir or last == CLEAN_SHUTDOWN:
                 raise
             super().delete(name + TEMPORARY_SUFFIX)
             self._put_down(name, bytes(byte_view(data)))
@@ -131,7 +131,7 @@ class WorkDirDisk(Disk):
             else:
                 super().replace(name, data)
         except DiskError as error:
-            if error.errno not in _FULL:
+            if error.errno not in FULL_DISK:
                 raise
             super().delete(name + TEMPORARY_SUFFIX)
             return False

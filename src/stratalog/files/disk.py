@@ -286,8 +286,7 @@ class Disk(DiskReader):
                 with Refusing("replace", name):
                     os.fsync(descriptor)
         finally:
-            for _, descriptor in opened:
-                os.close(descriptor)
+            _close_all(opened)
         return [name + TEMPORARY_SUFFIX for name, _ in opened]
 
     def _open_temporary(self, name: str, data: Data) -> int:
@@ -336,6 +335,18 @@ def byte_view(data: Data) -> memoryview:
     """The bytes of `data`, without a copy."""
     view = memoryview(data) if isinstance(data, _PLAIN) else data.data
     return view if view.format == "B" else view.cast("B")
+
+
+def _close_all(opened: Iterable[tuple[str, int]]) -> None:
+    """Close all descriptors, then raise the first error: some file systems refuse a write only now."""
+    refusals = []
+    for name, descriptor in opened:
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            refusals.append(refused("replace", name, error))
+    if refusals:
+        raise refusals[0]
 
 
 def _write_by_seeking(descriptor: int, view: bytes | bytearray | memoryview, position: int) -> int:

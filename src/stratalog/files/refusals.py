@@ -8,6 +8,9 @@ from types import TracebackType
 
 from stratalog.errors import DiskError
 
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""The errors of a disk, or a user's share of it, that has no room."""
+
 # Advice for the refusals that a user can do something about.
 _ADVICE = {
     errno.EACCES: "Run as the user that owns the log directory.",

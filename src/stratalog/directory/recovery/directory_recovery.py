@@ -36,12 +36,13 @@ from stratalog.directory.meta_properties import MetaProperties, read_meta_proper
 from stratalog.directory.owners import check_owners, current_groups
 from stratalog.directory.pending_write import finish_pending_write
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
-from stratalog.directory.recovery.room import FULL, HINT, Room
+from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition
+from stratalog.files.refusals import FULL_DISK
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.task_folders import remove_task_folders
 
@@ -80,7 +81,7 @@ class DirectoryRecovery:
 
     def fail(self, error: Exception) -> None:
         if self.error is None:
-            is_full = isinstance(error, DiskError) and error.errno in FULL and HINT not in str(error)
+            is_full = isinstance(error, DiskError) and error.errno in FULL_DISK and HINT not in str(error)
             self.error = f"{error} {HINT}" if is_full else str(error)
 
     def check_kind(self) -> None:

@@ -15,7 +15,6 @@ from stratalog.files.names import FileKind
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.steps import CopyRanges, Delete, KeepRange, Step, Truncate, WriteFile
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
 HINT = "`stratalog recover --work-dir DIR` copes with a full disk."
 
 

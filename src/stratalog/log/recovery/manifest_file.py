@@ -5,12 +5,12 @@ A line that a crash has torn is ignored, and the next entry begins on a new line
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk
 from stratalog.files.paths import join_path
+from stratalog.files.refusals import FULL_DISK
 from stratalog.log.recovery.manifest import MANIFEST, ManifestEntry, format_line, kept_name, parse_line
 
 _LARGEST_MANIFEST = 256 << 20  # about a million lines
@@ -81,7 +81,7 @@ class ManifestFile:
             self._disk.append(self._path, line)
             self._disk.sync(self._path)
         except DiskError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in FULL_DISK:
                 raise
             free = self._disk.free_size(self._directory)
             raise QuarantineFullError(self._directory, len(line), free, self._advice) from error

@@ -19,7 +19,6 @@ Why: docs/decisions/0015-quarantine.md.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import threading
@@ -36,6 +35,7 @@ from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.entries import FileId, inode_of
 from stratalog.files.paths import absolute_path, join_path, parent_path
+from stratalog.files.refusals import FULL_DISK
 from stratalog.log.recovery.manifest import (
     MANIFEST,
     PREFIX,
@@ -352,7 +352,7 @@ class Quarantine:
                 position = end
             self._disk.sync(path)
         except DiskError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in FULL_DISK:
                 raise
             self._disk.delete(path)
             raise QuarantineFullError(self.directory, needed, free, self._advice) from error
