@@ -14,6 +14,7 @@ from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
 from stratalog.directory.recovery.result import Outcome
 from stratalog.errors import DiskError, LogDirLockedError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import FileStatus
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.recovery.quarantine import Quarantine
 from tests.directory.recovery.recovering import copy_of, damage, files_of, recover, recover_one
@@ -226,6 +227,50 @@ def test_what_was_cut_off_before_its_own_partition_failed_was_in_no_report(
     assert cut.size > 0
     kept = [file for entry in Quarantine(Disk(), directory).entries() for file in entry.files]
     assert kept == ([cut.kept_as] if keeps else [])
+
+
+class DyingDisk(Disk):
+    """Once a log below one directory is cut, nothing there can be reached any more, not even by `stat`."""
+
+    def __init__(self, bad: Path) -> None:
+        super().__init__()
+        self._bad, self._is_dead = str(bad), False
+
+    def truncate(self, path: object, size: int) -> None:
+        super().truncate(path, size)  # type: ignore[arg-type]
+        if str(path).startswith(self._bad) and str(path).endswith(".log"):
+            self._is_dead = True
+
+    def _refuse(self, path: object) -> None:
+        if self._is_dead and str(path).startswith(self._bad):
+            raise DiskError(str(path), "it is gone", errno.EIO)
+
+    def status(self, path: object) -> FileStatus | None:
+        self._refuse(path)
+        return super().status(path)  # type: ignore[arg-type]
+
+    def sync(self, path: object) -> None:
+        self._refuse(path)
+        super().sync(path)  # type: ignore[arg-type]
+
+    def sync_directory(self, path: object) -> None:
+        self._refuse(path)
+        super().sync_directory(path)  # type: ignore[arg-type]
+
+
+def test_a_disk_that_dies_after_a_cut_does_not_end_the_recovery_of_the_others(tmp_path: Path) -> None:
+    good, bad = (copy_of("killed", tmp_path / name) for name in ("good", "bad"))
+    for directory in (good, bad):
+        (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    damage(bad / "blocks-0" / "00000000000000000000.log")
+
+    report = recover(good, bad, disk=DyingDisk(bad))
+
+    assert [each.outcome for each in report.directories] == [Outcome.RECOVERED, Outcome.FAILED]
+    assert (good / ".kafka_cleanshutdown").exists()
+    (cut,) = [cut for part in report.directories[1].partitions for cut in part.cuts]
+    (kept,) = [file for entry in Quarantine(Disk(), bad).entries() for file in entry.files]
+    assert cut.kept_as == kept
 
 
 def test_partitions_that_wait_are_finished_together(

@@ -330,9 +330,16 @@ class Finisher:
             return cut
         found = []
         for name in cut.kept_as.split(", "):
-            place = next((place for place in places if self._disk.exists(place.path(name))), places[0])
+            place = next((place for place in places if self._has(place, name)), places[0])
             found.append(name if not name or place.directory == directory else place.path(name))
         return replace(cut, kept_as=", ".join(filter(None, found)) or _ZEROS)
+
+    def _has(self, place: Quarantine, name: str) -> bool:
+        """Whether something is kept here; a disk that cannot say so must not end the report on the others."""
+        try:
+            return self._disk.exists(place.path(name))
+        except DiskError:
+            return False
 
 
 def _report(work: PartitionRecovery, plan: RecoveryPlan) -> PartitionReport:
