@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stratalog.config import LogConfig
 from stratalog.errors import LogClosedError
-from stratalog.log.cleaning.clean import CleanedSegment
+from stratalog.log.cleaning.results import CleanedSegment
 from stratalog.log.retention import KeepReason, Marks, Rule, SegmentFacts, decide, facts_of
 from stratalog.records.control import ControlType
 from tests.log.model import NOW, append_marker, batch, produced, read_all

@@ -19,8 +19,9 @@ from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import DiskError, OtherFileError, StratalogError
 from stratalog.files.reading import DiskReader
-from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
+from stratalog.log.cleaning.clean import DirtyLog, Replace
 from stratalog.log.cleaning.distributed import CleaningPlan, RewrittenGroup, clean_in_parts
+from stratalog.log.cleaning.results import CleanResult
 from stratalog.log.cleaning.transactions import OpenData
 from stratalog.operations import rehearsing
 from stratalog.operations.compact import Compaction

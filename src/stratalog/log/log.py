@@ -44,9 +44,9 @@ from stratalog.segment.search import TimestampAndOffset
 from stratalog.segment.segment import LogSegment
 
 if TYPE_CHECKING:
-    from stratalog.log.cleaning.clean import CleanResult
     from stratalog.log.cleaning.in_log import CleanFunction
     from stratalog.log.cleaning.offset_map import OffsetMap
+    from stratalog.log.cleaning.results import CleanResult
 
 _CLIENT = AppendOrigin.CLIENT  # looking up an Enum's member is slower than a name
 EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms

@@ -21,9 +21,10 @@ from stratalog.engine.engine import Engine
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import DiskError, StratalogError
 from stratalog.log.cleaning.choice import LogToClean, facts_of_log, log_to_clean
-from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
+from stratalog.log.cleaning.clean import DirtyLog, Replace
 from stratalog.log.cleaning.distributed import foresee_parts
 from stratalog.log.cleaning.offset_map import OffsetMap
+from stratalog.log.cleaning.results import CleanResult
 from stratalog.log.log import Log
 from stratalog.log.retention import find_timestamps
 from stratalog.operations.looking import Partition

@@ -26,9 +26,10 @@ from stratalog.files.names import FileState
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.view import LogView
 from stratalog.log.cleaning.choice import LogFacts, LogToClean, log_to_clean
-from stratalog.log.cleaning.clean import CleanResult, DirtyLog, clean_log, last_records_of
+from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
 from stratalog.log.cleaning.filter import FilteredRun, LastRecord
 from stratalog.log.cleaning.offset_map import DEFAULT_LOAD_FACTOR, SLOT_SIZE, OffsetMap
+from stratalog.log.cleaning.results import CleanResult
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.log.cleaning.tally import KeyTally
 from stratalog.log.producers.manager import ProducerStateManager

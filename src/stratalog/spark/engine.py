@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace
+    from stratalog.log.cleaning.clean import DirtyLog, Replace
+    from stratalog.log.cleaning.results import CleanResult
 
 PACKS_PER_CORE = 4
 POLL_SECONDS = 0.1

@@ -5,18 +5,16 @@ from __future__ import annotations
 import errno
 import io
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import BinaryIO
 
 import pytest
 
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.entries import ReadFile
-from stratalog.log.cleaning import CleanResult, OffsetMap, clean_log, newest_first
+from stratalog.log.cleaning import CleanResult, OffsetMap, clean_log
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
-from stratalog.segment.segment import LogSegment
-from stratalog.segment.segment_reader import SegmentReader
 from tests.log.cleaning.dirty import Dirty, Pair
 from tests.log.cleaning.small_pieces import Attempts, SmallPieces, forwards_only
 
@@ -228,106 +226,21 @@ def test_without_room_for_the_spool_the_log_is_read_again(
     assert dirty.offsets == [*range(23, 30)]
 
 
-def test_a_spool_that_does_not_fit_the_disk_leaves_its_room_to_the_new_segments(
-    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class NearlyFull(io.BytesIO):
-        def write(self, data: object) -> int:
-            if self.tell() > 300:
-                raise OSError(errno.ENOSPC, "full")
-            return super().write(data)  # type: ignore[arg-type]
-
-    dirty, file, sizes = Dirty(), NearlyFull(), []
-    for _ in range(2):
-        many_pairs(dirty)
-        dirty.roll()
-        dirty.put(*((b"%d" % number, bytes(300)) for number in range(10, 12)))
-        dirty.roll()
-    replace = dirty.replace
-
-    def replace_noted(new: LogSegment, old: Sequence[SegmentReader]) -> None:
-        sizes.append(len(file.getvalue()))
-        replace(new, old)
-
-    monkeypatch.setattr(dirty.machine.disk, "temporary_file", lambda _: file)
-    monkeypatch.setattr(dirty, "replace", replace_noted)
-
-    dirty.clean()
-
-    assert attempts.results[0] is not None
-    assert attempts.results[0].segments == {}
-    assert set(sizes) == {0}
-    assert dirty.offsets == [*range(55, 64)]
-
-
-@pytest.mark.parametrize(("room", "is_spooled"), [(1 << 40, True), (1000, False)])
-def test_a_spool_takes_a_quarter_of_the_free_space_at_most(
-    room: int, is_spooled: bool, attempts: Attempts
-) -> None:
-    dirty = Dirty()
-    many_pairs(dirty)
-    dirty.roll()
-    dirty.machine.disk.room = room  # type: ignore[attr-defined]
-
-    dirty.clean()
-
-    assert attempts.results[0] is not None
-    assert bool(attempts.results[0].segments) == is_spooled
-    assert dirty.offsets == [*range(23, 30)]
-
-
-def test_a_spool_has_a_limited_number_of_runs(attempts: Attempts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they are is in memory."""
-    monkeypatch.setattr(newest_first, "_MOST_PLACES", 1)
+def test_a_record_below_the_base_of_its_segment_is_read_forwards(attempts: Attempts) -> None:
+    """Backwards, it would be judged before the older segments are in the map."""
     dirty = Dirty(index_interval_bytes=1)
     many_pairs(dirty)
     dirty.roll()
-    dirty.put(*((b"%d" % number, b"") for number in range(3)))
+    many_pairs(dirty)
     dirty.roll()
+    second = list(dirty.log.segments)[1]
+    data = bytearray(second.reader.read_bytes(0, second.size))
+    data[7] = 3  # of offset 30, in the first batch
+    dirty.machine.disk.write_at(second.log_path, bytes(data), 0)
 
     dirty.clean()
 
-    assert attempts.results[0] is not None
-    assert [*attempts.results[0].segments] == [30]
-    assert dirty.offsets == [*range(24, 28), *range(30, 33)]
-
-
-class Forgetful(io.BytesIO):
-    def write(self, data: object) -> int:
-        return len(memoryview(data))  # type: ignore[arg-type]
-
-
-class Zeros(io.BytesIO):
-    """What a file system may show after a write that the device has refused."""
-
-    def write(self, data: object) -> int:
-        return super().write(bytes(len(memoryview(data))))  # type: ignore[arg-type]
-
-
-class Flipped(io.BytesIO):
-    """One byte of a value differs."""
-
-    def write(self, data: object) -> int:
-        changed = bytearray(memoryview(data))  # type: ignore[arg-type]
-        changed[-2] ^= 1
-        return super().write(changed)
-
-
-@pytest.mark.parametrize("kind", [Forgetful, Zeros, Flipped])
-def test_a_spool_that_lost_bytes_is_an_error_and_changes_nothing(
-    kind: type[io.BytesIO], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dirty = Dirty()
-    many_pairs(dirty)
-    dirty.roll()
-    contents = dirty.machine.disk.contents()
-    monkeypatch.setattr(dirty.machine.disk, "temporary_file", lambda _: kind())
-
-    with pytest.raises(DiskError, match="other bytes") as caught:
-        dirty.clean()
-
-    assert caught.value.errno == errno.EIO
-    assert dirty.machine.disk.contents() == contents
+    assert attempts.successes == [False]
 
 
 def test_a_segment_that_is_renamed_before_it_is_opened_is_cleaned(

@@ -10,8 +10,8 @@ import pytest
 
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning import OffsetMap, clean, clean_log
-from stratalog.log.cleaning.clean import CleanResult
 from stratalog.log.cleaning.filter import FilteredRun
+from stratalog.log.cleaning.results import CleanResult
 from stratalog.log.cleaning.runs import DecodedRun
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType

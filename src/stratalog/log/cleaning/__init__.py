@@ -19,9 +19,11 @@ offset_map        for each key the last offset at which it was written
 output            appends the records that stay to the new segment
 parts             the batches of a file in parts, each in memory of its own
 replace           swaps new segments for old ones, safe against a crash
+results           what a cleaning returns: new segments and counts
 runs              a segment's records in runs, for both passes
 sampling          an estimate with an error bound, from some of the batches
 split             splits a segment whose offsets are too far apart
+spool             a temporary file for what was put aside
 tally             which keys or prefixes take the most space
 transactions      whose records were aborted, and which markers are still needed
 
@@ -33,10 +35,11 @@ from typing import TYPE_CHECKING
 from stratalog.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from stratalog.log.cleaning.clean import CleanerStats, CleanResult, DirtyLog, clean_log, last_records_of
+    from stratalog.log.cleaning.clean import DirtyLog, clean_log, last_records_of
     from stratalog.log.cleaning.filter import LastRecord
     from stratalog.log.cleaning.offset_map import OffsetMap
     from stratalog.log.cleaning.replace import replace_segments
+    from stratalog.log.cleaning.results import CleanerStats, CleanResult
 
 __all__ = [
     "CleanResult",
@@ -52,8 +55,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "CleanResult": "stratalog.log.cleaning.clean",
-        "CleanerStats": "stratalog.log.cleaning.clean",
+        "CleanResult": "stratalog.log.cleaning.results",
+        "CleanerStats": "stratalog.log.cleaning.results",
         "DirtyLog": "stratalog.log.cleaning.clean",
         "LastRecord": "stratalog.log.cleaning.filter",
         "OffsetMap": "stratalog.log.cleaning.offset_map",

@@ -16,8 +16,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -27,13 +27,16 @@ from stratalog.errors import DiskError
 from stratalog.files.disk import changing
 from stratalog.files.names import FileState
 from stratalog.files.reading import DiskReader
+from stratalog.files.refusals import FULL_DISK
 from stratalog.log.cleaning.filter import FilteredRun, JudgedRun, LastRecord, Rules, RunFilter
 from stratalog.log.cleaning.groups import groups_of
 from stratalog.log.cleaning.newest import NewerRecords
 from stratalog.log.cleaning.newest_first import NewestFirst, Spooled, SpooledSegment
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.output import CleanedOutput
+from stratalog.log.cleaning.results import CleanedSegment, CleanerStats, CleanResult
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.log.cleaning.spool import LostSpoolError
 from stratalog.log.cleaning.transactions import NO_DATA, CleanedTransactions, OpenData, aborted_between
 from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.segments import SegmentReaders
@@ -79,46 +82,6 @@ class DirtyLog:
             for each in self.aborted
             if each.first_offset < end_offset and each.last_offset >= start_offset
         ]
-
-
-class CleanedSegment(NamedTuple):
-    """The segment that replaces a group; the timestamp is -1 if no batch has one."""
-
-    base_offset: int
-    size: int
-    max_timestamp: int
-    modified_ms: int
-
-    @property
-    def largest_timestamp(self) -> int:
-        """As for any segment: the largest timestamp, or the file's modification time if there is none."""
-        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
-
-
-@dataclass(slots=True, kw_only=True)
-class CleanerStats:
-    """Counts of what a cleaning has read and written; the first two count the pass that fills the map."""
-
-    map_bytes_read: int = 0
-    map_records_read: int = 0
-    bytes_read: int = 0
-    records_read: int = 0
-    records_without_key: int = 0
-    bytes_written: int = 0
-    records_written: int = 0
-    map_utilization: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanResult:
-    """`end_offset` is the new first dirty offset, which goes to the cleaner's checkpoint."""
-
-    end_offset: int
-    groups: tuple[tuple[int, ...], ...]
-    """The base offsets of the segments that became one, group by group."""
-    cleaned: tuple[CleanedSegment, ...] = ()
-    """The segment that replaces each group."""
-    stats: CleanerStats = field(default_factory=CleanerStats)
 
 
 def _go_on() -> None:
@@ -246,8 +209,12 @@ class Cleaning:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        if self._spooled is not None:
-            self._spooled.spool.close()
+        self._give_up_spool()
+
+    def _give_up_spool(self) -> None:
+        spooled, self._spooled = self._spooled, None
+        if spooled is not None:
+            spooled.spool.close()
 
     def build(self, offset_map: OffsetMap, *, may_spool: bool = False) -> None:
         """Store every key of the dirty part, or as many as the map holds. Kafka: Cleaner.buildOffsetMap
@@ -325,6 +292,21 @@ class Cleaning:
         """Write those records that stay into one new segment, and replace the segments of the group by it."""
         if replace_segments is None:
             return self._filter_into(None, group)
+        before = replace(self._stats)
+        try:
+            cleaned, facts = self._written(group)
+        except (DiskError, LostSpoolError) as error:
+            if self._spooled is None or (isinstance(error, DiskError) and error.errno not in FULL_DISK):
+                raise
+            # The originals have everything, and without the spool there is more room.
+            self._give_up_spool()
+            self._stats.go_back_to(before)
+            cleaned, facts = self._written(group)
+        replace_segments(cleaned, group)
+        return facts
+
+    def _written(self, group: Sequence[SegmentReader]) -> tuple[LogSegment, CleanedSegment]:
+        """The new segment of a group, on the device."""
         cleaned = self._create(group[0])
         is_complete = False
         try:
@@ -338,8 +320,7 @@ class Cleaning:
             if not is_complete:
                 with suppress(DiskError):  # the next load deletes them
                     cleaned.delete()
-        replace_segments(cleaned, group)
-        return facts
+        return cleaned, facts
 
     def _filter_into(self, cleaned: LogSegment | None, group: Sequence[SegmentReader]) -> CleanedSegment:
         aborted: list[AbortedTxn] = []

@@ -41,19 +41,13 @@ from stratalog.files.paths import join_path, last_name, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.files.stamps import FileStamp
 from stratalog.limits import INT64_MAX
-from stratalog.log.cleaning.clean import (
-    CleanedSegment,
-    CleanerStats,
-    Cleaning,
-    CleanResult,
-    DirtyLog,
-    Replace,
-)
+from stratalog.log.cleaning.clean import Cleaning, DirtyLog, Replace
 from stratalog.log.cleaning.erase import FileOfBatches
 from stratalog.log.cleaning.erase_proof import sha256_of
 from stratalog.log.cleaning.filter import LastRecord
 from stratalog.log.cleaning.groups import groups_of
 from stratalog.log.cleaning.newest import ReplacedRecords
+from stratalog.log.cleaning.results import CleanedSegment, CleanerStats, CleanResult
 from stratalog.log.cleaning.runs import RunReader
 from stratalog.log.cleaning.transactions import (
     NO_DATA,

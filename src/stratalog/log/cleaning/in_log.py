@@ -9,9 +9,10 @@ import errno
 from collections.abc import Callable, Sequence
 
 from stratalog.errors import CorruptRecordError, DiskError, LogChangedError, SegmentOffsetOverflowError
-from stratalog.log.cleaning.clean import CleanResult, DirtyLog, Replace, clean_log, last_records_of
+from stratalog.log.cleaning.clean import DirtyLog, Replace, clean_log, last_records_of
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.replace import replace_segments
+from stratalog.log.cleaning.results import CleanResult
 from stratalog.log.cleaning.split import discard, split_segment
 from stratalog.log.cutter import Cutter
 from stratalog.log.flusher import Flusher

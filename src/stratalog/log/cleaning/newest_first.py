@@ -9,51 +9,37 @@ the first to the last: otherwise a crash could leave old records of a key whose 
 That is not possible for every log. Whether a transaction was aborted and whether its marker is still needed
 depends on what came before, a map that becomes full must hold the first records and not the last, and the
 offset indexes must show where batches start. `read_newest_first` then returns None, and the log is read
-forwards as if nothing had happened. The spool takes at most as much of the disk as one segment, and at most
-a quarter of the free space: the new segments need room too. If it is full, the older segments are read again
-in the second pass.
+forwards as if nothing had happened. The spool takes at most as much of the disk as one segment and a quarter
+of the free space, and leaves room for two segments: the new ones need it. If it is full, the older segments
+are read again in the second pass. If the spool cannot be read back (`LostSpoolError`), or if the new segments
+need its room after all, it is given up, and the originals are read again.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError
-from stratalog.files.disk import Disk, byte_view
-from stratalog.files.entries import Path
+from stratalog.files.disk import Disk
 from stratalog.files.reading import DiskReader
-from stratalog.files.refusals import refused
 from stratalog.log.cleaning.filter import JudgedRun, LastRecord, OutputMemory, Rules, RunFilter
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.cleaning.output import CleanedOutput
 from stratalog.log.cleaning.parts import NotBackwardsError
 from stratalog.log.cleaning.runs import DecodedRun, RunReader
+from stratalog.log.cleaning.spool import LostSpoolError, Spool, SpoolPlace
 from stratalog.log.cleaning.transactions import CleanedTransactions
-from stratalog.records.kernels.memory import Bytes
+from stratalog.records.kernels.crc32c import crc32c
 from stratalog.records.kernels.offset_map import ALL_STORED, FULL
-from stratalog.records.kernels.walk import BatchTable
-from stratalog.records.walk import walk_batches
 from stratalog.segment.headers import CHUNK_SIZE
 from stratalog.segment.segment_reader import SegmentReader
-from stratalog.segment.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
     from stratalog.log.cleaning.clean import DirtyLog
-
-_MOST_PLACES = 1 << 18  # they are in memory, so their number must not grow with the log
-
-
-class SpoolPlace(NamedTuple):
-    """Where in the spool a run is."""
-
-    position: int
-    size: int
-    batches_count: int
 
 
 class SpooledSegment(NamedTuple):
@@ -63,74 +49,6 @@ class SpooledSegment(NamedTuple):
     records_read: int
     records_without_key: int
     records_written: int
-
-
-class Spool:
-    """A temporary file for the records that stay, in the directory of the log. Close it at the end.
-
-    It takes `most_size` bytes, or less on a disk with little room. When it is full, `is_full` is set and the
-    rest is not written. If the disk refuses a write, `is_lost` is set too: the file is empty then.
-    """
-
-    def __init__(self, disk: Disk, directory: Path, most_size: int) -> None:
-        self._path = directory
-        self._most_size = min(most_size, disk.free_size(directory) // 4)
-        self._file = disk.temporary_file(directory)
-        self._size = self._places_count = 0
-        self.is_full = self.is_lost = False
-        self.places: list[SpoolPlace] = []
-        """Where the runs of the current segment are."""
-
-    def append(self, data: Bytes, batches: BatchTable, largest_offset: int) -> None:  # noqa: ARG002
-        """Write a run; called as a cleaned segment is."""
-        self._places_count += 1
-        if self._size + len(data) > self._most_size or self._places_count > _MOST_PLACES:
-            self.is_full = True
-        if self.is_full:
-            return
-        try:
-            rest = byte_view(data)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError:
-            # The originals are still there, and are read again. Their new segments may need this room.
-            self.is_full = self.is_lost = True
-            with suppress(OSError):
-                self._file.truncate(0)
-            return
-        self.places.append(SpoolPlace(self._size, len(data), len(batches)))
-        self._size += len(data)
-
-    def append_aborted(self, aborted: AbortedTxn) -> None:
-        """Not called: a log with transactions is not read backwards."""
-        raise NotImplementedError(aborted)
-
-    def read_into(self, buffer: Bytes, position: int) -> None:
-        """Fill a buffer with what was written from a position on."""
-        done = 0
-        try:
-            self._file.seek(position)
-            while done < len(buffer):
-                count = self._file.readinto(buffer[done:].data)  # type: ignore[attr-defined]
-                if not count:
-                    raise self.other_bytes()
-                done += count
-        except DiskError:
-            raise
-        except OSError as error:
-            raise refused("read a temporary file in", self._path, error) from error
-
-    def other_bytes(self) -> DiskError:
-        """The error for a file that has not kept what was written."""
-        return DiskError(
-            self._path,
-            "a compaction wrote a temporary file here, and reads other bytes from it. Check the disk, then "
-            "run again.",
-            errno.EIO,
-        )
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class Spooled(NamedTuple):
@@ -160,11 +78,10 @@ class Spooled(NamedTuple):
         at = 0
         for place in places:
             self.spool.read_into(memory.out[at : at + place.size], place.position)
+            # A write that the device refused later is not reported for a file that is never synced.
+            if crc32c(memory.out, at, at + place.size) != place.checksum:
+                raise LostSpoolError
             at += place.size
-        # A write that the device refused later is not reported for a file that is never synced.
-        walk = walk_batches(memory.out[:at], table=memory.table)
-        if len(walk.headers) != batches_count or walk.next_position != at or not walk.headers["valid"].all():
-            raise self.spool.other_bytes()
         return JudgedRun(
             memory=memory,
             size=at,
@@ -249,7 +166,6 @@ class NewestFirst:
     def _read_segment(self, disk: DiskReader, segment: SegmentReader, spool: Spool) -> SpooledSegment | None:
         """Filter a segment into the spool; None if there is no room for it."""
         rules = self._rules_of(segment)
-        spool.places = []
         records_read = without_key = written = 0
         output = CleanedOutput(spool, is_behind=segment.size > CHUNK_SIZE)
         try:
@@ -268,7 +184,8 @@ class NewestFirst:
             self._on_run(0, output.newly_written())  # what the thread has written since
         finally:
             output.stop()  # Ctrl-C may come while the context is entered or left
-        return None if spool.is_full else SpooledSegment(spool.places, records_read, without_key, written)
+        places = spool.end_segment()
+        return None if places is None else SpooledSegment(places, records_read, without_key, written)
 
     def _runs(
         self, disk: DiskReader, segment: SegmentReader, position: int
