@@ -106,6 +106,28 @@ def test_an_upgrade_of_the_package_does_not_get_images_of_a_process_that_began_b
     assert run(package, SUM, NUMBA_CACHE_DIR=str(tmp_path))[0] == WITHOUT
 
 
+def test_a_kernel_that_is_imported_after_an_upgrade_is_not_kept_for_the_version_before(
+    package: Path, tmp_path: Path
+) -> None:
+    """After a rollback, every process ran the machine code of the other version."""
+    source = package / "stratalog" / "records" / "kernels" / "decode.py"
+    before = source.read_text()
+    upgraded = before.replace("def sums(", "def sums(  # changed\n    ", 1)
+    assert upgraded != before
+    upgrade = f"""
+import pathlib
+from stratalog.records.kernels import loaded
+loaded.current_stamp()
+from stratalog.records.kernels.machine import _sources_hash
+_sources_hash()
+pathlib.Path({str(source)!r}).write_text({upgraded!r})
+"""
+
+    run(package, upgrade + SUM, NUMBA_CACHE_DIR=str(tmp_path))
+
+    assert not [*tmp_path.rglob("decode.sums-*")]
+
+
 def test_kernels_in_a_changed_zip_file_are_compiled_again(package: Path, tmp_path: Path) -> None:
     def zipped() -> dict[str, str]:
         path = shutil.make_archive(str(tmp_path / "package"), "zip", package, "stratalog")

@@ -165,16 +165,22 @@ def _source_states() -> list[tuple[int, int, int]]:
 _STATES_AT_IMPORT = _source_states()
 
 
-def sources_hash() -> str | None:
-    """A hash of all kernel sources; None if the files are not those that this process has imported.
+def are_sources_unchanged() -> bool:
+    """Whether the files of all kernels are still those that this process has imported.
 
-    While a process runs, the package may be upgraded. Its kernels must not be taken for the new ones.
+    While a process runs, the package may be upgraded. Its kernels must not be taken for the new ones, nor new
+    kernels, which it imports later, for its own.
     """
+    return bool(_STATES_AT_IMPORT) and _source_states() == _STATES_AT_IMPORT
+
+
+def sources_hash() -> str | None:
+    """A hash of all kernel sources; None if they have changed since this process has imported them."""
     try:
         digest = _sha256(b"".join(path.read_bytes() for path in _source_paths()))
     except OSError:
         return None
-    return digest.hexdigest() if _STATES_AT_IMPORT and _source_states() == _STATES_AT_IMPORT else None
+    return digest.hexdigest() if are_sources_unchanged() else None
 
 
 @cache
@@ -237,7 +243,7 @@ def _words(kind: Any, *facts: int) -> str:
 
 
 _address = ctypes.c_void_p.from_address
-_DATA_AT = 2 * ctypes.sizeof(ctypes.c_void_p)
+_DATA_AT = object.__basicsize__
 """Where an array object has the address of its data: part of NumPy's binary interface, after the header of
 the object. `array.ctypes.data` takes ten times as long."""
 

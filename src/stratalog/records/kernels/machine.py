@@ -32,7 +32,13 @@ from stratalog.records.kernels.compiling import compiling
 from stratalog.records.kernels.images import from_file, to_file
 from stratalog.records.kernels.jit import Forms, Kernel, maker_of
 from stratalog.records.kernels.linking import UnlinkableError, image_of, words_of
-from stratalog.records.kernels.loaded import PACKAGE, current_stamp, file_name, sources_hash
+from stratalog.records.kernels.loaded import (
+    PACKAGE,
+    are_sources_unchanged,
+    current_stamp,
+    file_name,
+    sources_hash,
+)
 
 add_null_handler()
 logger = logging.getLogger(__name__)
@@ -188,7 +194,9 @@ def _load_cached(store: Any, signature: Any, target: Any) -> Any:  # Any: Numba'
 
 
 def _save_cached(store: Any, signature: Any, compiled: Any) -> None:  # Any: Numba's own classes
-    """Write machine code to the cache, if there is room."""
+    """Write machine code to the cache, if there is room, and if it is made of the sources of its stamp."""
+    if not are_sources_unchanged():
+        return
     try:
         store._save_overload(signature, compiled)
     except OSError as error:  # a full disk
