@@ -18,7 +18,7 @@ import pytest
 from tests import profile
 from tests.kafka.log_oracle import Json, LogOracle
 from tests.kafka.our_recovery import opens_as_stopped, we_recover
-from tests.kafka.recovery_cases import make_case
+from tests.kafka.recovery_cases import batch_positions, logs_in, make_case
 from tests.kafka.recovery_compare import (
     copied,
     differences,
@@ -28,6 +28,7 @@ from tests.kafka.recovery_compare import (
     without_stale_tail,
 )
 from tests.kafka.recovery_quarry import Quarry
+from tests.kafka.test_recovery_differences import written_twice
 
 CASES = 660
 CASES_PER_BROKER = 132
@@ -74,6 +75,32 @@ def test_a_damaged_partition_is_left_as_kafkas_recovery_leaves_it(
         known, *others = (remembered(one, case.log_start_offset) for one in (marks, *own))
         unknown = [key for key in known if known[key] not in [one.get(key) for one in others]]
         assert not unknown, f"{case}: {unknown}"
+
+
+@pytest.mark.parametrize("recovery_point", [0, 15, 20])
+def test_a_segment_that_is_split_is_recovered_without_the_snapshot_at_its_base(
+    log_oracle: LogOracle, tmp_path: Path, recovery_point: int
+) -> None:
+    """Recovery died with a KeyError: it needed an earlier snapshot than it had read."""
+    now_ms = int(time.time() * 1000)
+    theirs, ours = written_twice(log_oracle, tmp_path, {"index.interval.bytes": "0"})
+    for case in (theirs, ours):
+        log = logs_in(case.directory)[-1]
+        data = bytearray(log.read_bytes())
+        data[batch_positions(bytes(data))[-1] + 3] = 1  # its last batch is 2^32 offsets away
+        log.write_bytes(data)
+        case.recovery_point = recovery_point
+    damaged = copied(ours, tmp_path / "damaged")
+
+    kafka = kafka_recovers(log_oracle, theirs, now_ms)
+    plan = we_recover(ours, now_ms)
+
+    assert {path.name for path in damaged.directory.glob("*.snapshot")} >= {
+        f"{offset:020d}.snapshot" for offset in (10, 15)
+    }
+    assert plan.log_end_offset == kafka.marks["logEnd"] == 2**32 + 20
+    assert not differences(damaged, ours.directory, theirs.directory, kafka)
+    opens_as_stopped(log_oracle, ours, plan, now_ms)
 
 
 def test_kafka_refuses_few_of_the_cases(compared: list[int]) -> None:

@@ -229,3 +229,37 @@ def test_a_crash_leaves_what_a_clean_stop_would_have_left(seed: int, tmp_path: P
     after = {name: data for name, data in orders.contents().items() if data or name in before}
     assert comparable(after) == comparable(before)
     assert (plan.cuts, plan.log_end_offset) == ((), log.log_end_offset)
+
+
+@pytest.mark.parametrize(("clean", "recovery_point"), [(True, 13), (False, 13)])
+def test_damage_in_a_flushed_segment_is_salvaged_only_if_all_is_to_be_salvaged(
+    orders: Directory, clean: bool, recovery_point: int
+) -> None:
+    """An audit recommends `recover --all --salvage` for the last copy, which left such damage as it was."""
+    damaged = bytearray(orders.file(5, ".log").read_bytes())
+    damaged[ONE + 30] ^= 1
+    orders.write(5, ".log", bytes(damaged))
+    left = orders.contents()
+
+    for options in ({"salvage": True}, {"scan_all": True}):
+        orders.recover(clean=clean, recovery_point=recovery_point, **options)
+        assert orders.contents() == left
+
+    plan = orders.recover(clean=clean, recovery_point=recovery_point, scan_all=True, salvage=True)
+
+    assert [(cut.file, cut.position, cut.size, cut.first_offset) for cut in plan.cuts] == [
+        (f"{5:020d}.log", ONE, ONE, 6)
+    ]
+    assert orders.file(5, ".log").read_bytes() == damaged[:ONE] + damaged[2 * ONE :]
+    assert (plan.log_end_offset, orders.offsets(".log")) == (13, [0, 5, 10])
+    assert orders.recover(clean=True, scan_all=True, salvage=True).steps == ()
+
+
+def test_a_log_without_damage_is_left_as_it_is_if_all_is_to_be_salvaged(orders: Directory) -> None:
+    left = orders.contents()
+
+    for clean in (True, False):
+        plan = orders.recover(clean=clean, recovery_point=13, scan_all=True, salvage=True)
+
+        assert (plan.steps, plan.cuts) == ((), ())
+        assert orders.contents() == left

@@ -22,7 +22,8 @@ def damage_that_stays(states: Iterable[SegmentState], scans: Mapping[int, Segmen
                 file=segment_file_name(state.base_offset, FileKind.LOG),
                 words=f"At byte {position}: {scan.reason}",
                 consequence="This part of the log counts as flushed, so it is left as it is; readers stop "
-                "at the damage. If the partition has other replicas, use one of them.",
+                "at the damage. If the partition has other replicas, use one of them. If this is the last "
+                "copy, `recover --all --salvage` removes the damage and keeps the rest.",
             )
 
 

@@ -81,6 +81,11 @@ class _Split:
     scans: list[SegmentScan]
 
 
+def is_split(result: ScanResult, next_base: int | None) -> bool:
+    """Whether a segment is split; `next_base` is the base of the next segment."""
+    return bool(result.pieces) and (next_base is None or result.pieces[-1].next_offset <= next_base)
+
+
 class _Planner:
     def __init__(self, survey: Survey, results: Mapping[str, ScanResult]) -> None:
         self._survey = survey
@@ -149,8 +154,7 @@ class _Planner:
             if result is None:
                 states.append(state)
                 continue
-            next_base = found[number + 1].base_offset if number + 1 < len(found) else None
-            if result.pieces and (next_base is None or result.pieces[-1].next_offset <= next_base):
+            if is_split(result, found[number + 1].base_offset if number + 1 < len(found) else None):
                 states += self._split(state, result, snapshots)
             else:
                 self._scans.by_base[state.base_offset] = result.scan

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from stratalog.config import LogConfig
 from stratalog.files.disk import Disk, Path
@@ -14,10 +15,10 @@ from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.recovery.applied import Applied
 from stratalog.log.recovery.facts import Cut
-from stratalog.log.recovery.plan import RecoveryPlan, plan_recovery
+from stratalog.log.recovery.plan import RecoveryPlan, is_split, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.salvage_search import Search
-from stratalog.log.recovery.salvaging import salvage_results
+from stratalog.log.recovery.salvaging import is_damaged, salvage_results
 from stratalog.log.recovery.steps import Files, Keeping, KeepRange, steps_in_rounds, write_rounds
 from stratalog.log.recovery.survey import Survey, SurveyOptions, survey_partition
 from stratalog.log.recovery.task import ScanResult, run_scan
@@ -79,11 +80,89 @@ def recover_partition(
 def plan_scanned(disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
     """The plan of a partition whose scans are done; with `salvage`, damaged segments are read again."""
     if survey.options.salvage:
+        survey, results = _with_flushed_damage(disk, survey, results)
+    survey, results = _with_splits(disk, survey, results)
+    if survey.options.salvage:
         results = salvage_results(disk, survey, results)
     plan = plan_recovery(survey, results)
     if plan.cuts and plan.is_only_torn_tail and any(_hides_batches(disk, survey, cut) for cut in plan.cuts):
         return replace(plan, is_only_torn_tail=False)
     return plan
+
+
+def _with_flushed_damage(
+    disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]
+) -> tuple[Survey, Mapping[str, ScanResult]]:
+    """The survey and the results with which damage in flushed segments can be salvaged too.
+
+    A segment below the recovery point is never cut, because a replica may have its records. `salvage` says
+    that there is none, and `scan_all` that these segments matter. So the partition is looked at once more, as
+    if nothing from its first damaged segment on had been flushed.
+    """
+    damaged = (
+        state.base_offset
+        for files, state in zip(survey.inventory.segments, survey.segment_states(), strict=True)
+        if state.is_protected and is_damaged(results.get(files.log_name))
+    )
+    first = next(damaged, None) if survey.options.scan_all else None
+    if first is None:
+        return survey, results
+    options = replace(survey.options, had_clean_shutdown=False)
+    return _looked_at_again(disk, survey, results, recovery_point=first, options=options)
+
+
+def _with_splits(
+    disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]
+) -> tuple[Survey, Mapping[str, ScanResult]]:
+    """The survey and the results with which segments can be split.
+
+    Like a broker, a split deletes the snapshot at the segment's base. The survey, which did not know that the
+    segment must be split, relied on it: an earlier snapshot must be read, and the batches after that.
+    """
+    segments = survey.inventory.segments
+    next_bases = [files.base_offset for files in segments[1:]]
+    bases = {
+        files.base_offset
+        for files, next_base in zip_longest(segments, next_bases)
+        if (result := results.get(files.log_name)) is not None and is_split(result, next_base)
+    }
+    if bases.isdisjoint(survey.inventory.snapshots):
+        return survey, results
+    return _looked_at_again(
+        disk,
+        survey,
+        results,
+        recovery_point=survey.settings.recovery_point,
+        options=survey.options,
+        split_bases=bases,
+    )
+
+
+def _looked_at_again(
+    disk: DiskReader,
+    survey: Survey,
+    results: Mapping[str, ScanResult],
+    *,
+    recovery_point: int,
+    options: SurveyOptions,
+    split_bases: Collection[int] = (),
+) -> tuple[Survey, Mapping[str, ScanResult]]:
+    """The same partition, surveyed with what its scans have shown; only new tasks are run."""
+    settings = survey.settings
+    again = survey_partition(
+        disk,
+        survey.directory,
+        topic_partition=survey.topic_partition,
+        config=survey.config,
+        recovery_point=recovery_point,
+        log_start_offset=settings.log_start_offset,
+        unknown_start=settings.unknown_start,
+        now_ms=settings.now_ms,
+        options=options,
+        split_bases=split_bases,
+    )
+    known = {task: results[task.name] for task in survey.scans}
+    return again, {task.name: known.get(task) or run_scan(disk, task) for task in again.scans}
 
 
 def _hides_batches(disk: DiskReader, survey: Survey, cut: Cut) -> bool:

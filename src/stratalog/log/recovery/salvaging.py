@@ -35,6 +35,11 @@ def salvage_results(
     return _Salvaging(disk, survey, results).run()
 
 
+def is_damaged(result: ScanResult | None) -> bool:
+    """Whether a segment has damage, as opposed to offsets that are only too far apart."""
+    return result is not None and result.scan.stop is not ScanStop.END and not result.pieces
+
+
 class _Salvaging:
     def __init__(self, disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]) -> None:
         self._disk = disk
@@ -52,8 +57,7 @@ class _Salvaging:
             result = self._results.get(files.log_name)
             if result is None:
                 continue
-            is_damaged = result.scan.stop is not ScanStop.END and not result.pieces
-            if not state.is_protected and (is_damaged or self._doubtful):
+            if not state.is_protected and (is_damaged(result) or self._doubtful):
                 task = self._tasks[files.log_name]
                 self._results[files.log_name] = result = self._look_again(number, task, result)
             self._epochs.add(result.scan.epoch_starts)
@@ -61,7 +65,6 @@ class _Salvaging:
 
     def _look_again(self, number: int, task: ScanTask, result: ScanResult) -> ScanResult:
         scan = result.scan
-        is_damaged = scan.stop is not ScanStop.END
         if result.pieces:
             # A split copies the segment unchanged: batches in doubt stay, and a later commit marker must not
             # commit them.
@@ -72,7 +75,7 @@ class _Salvaging:
             for producer, is_left in self._doubtful.items()
         }
         open_at_start: set[int] = set()
-        if is_damaged:
+        if is_damaged(result):
             found = self._open_at(number)
             for producer in found.keys() - open_before.keys():
                 open_before[producer] = OpenTransaction(began_before=True)
@@ -80,7 +83,7 @@ class _Salvaging:
         salvage = find_readable(
             self._disk,
             task.path,
-            scan.valid_size if is_damaged else task.size,
+            scan.valid_size if is_damaged(result) else task.size,
             task.size,
             last_offset=scan.next_offset - 1,
             last_epoch=self._last_epoch(scan),

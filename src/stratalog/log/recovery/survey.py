@@ -8,7 +8,7 @@ segment is scanned at most once, for all purposes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -45,7 +45,8 @@ class SurveyOptions:
     """How a partition is to be recovered.
 
     `had_clean_shutdown` trusts the logs, as a broker with a clean-shutdown file does. `scan_all` reads every
-    segment and reports what is wrong; logs below the recovery point are still not changed.
+    segment and reports what is wrong; logs below the recovery point are still not changed, except with
+    `salvage`.
     """
 
     had_clean_shutdown: bool = False
@@ -98,10 +99,12 @@ def survey_partition(
     unknown_start: str = "",
     now_ms: int,
     options: SurveyOptions | None = None,
+    split_bases: Collection[int] = (),
 ) -> Survey:
     """Survey a partition's files; changes nothing. DiskError if one cannot be read.
 
     `unknown_start` says why it is not known where the log starts, and is empty if that is known.
+    `split_bases` are segments that will be split, if that is already known: their snapshots are not used.
     """
     options = options or SurveyOptions()
     settings = SequenceSettings(
@@ -114,7 +117,7 @@ def survey_partition(
         unknown_start=unknown_start,
     )
     return _Surveyor(
-        disk, take_inventory(disk, directory), topic_partition, config, options, settings
+        disk, take_inventory(disk, directory), topic_partition, config, options, settings, split_bases
     ).survey()
 
 
@@ -127,8 +130,10 @@ class _Surveyor:
         config: LogConfig,
         options: SurveyOptions,
         settings: SequenceSettings,
+        split_bases: Collection[int],
     ) -> None:
         self._disk = disk
+        self._split_bases = split_bases
         self._inventory = inventory
         self._topic_partition = topic_partition
         self._config = config
@@ -148,9 +153,10 @@ class _Surveyor:
         end_offset = self._find_end(checks)
         guesses = _Guesses(self._inventory.segments, end_offset)
         states = _segment_states(self._inventory, checks, self._settings)
+        found = (offset for offset in self._inventory.snapshots if offset not in self._split_bases)
         sequence = RecoverySequence(
             states,
-            snapshots=SnapshotSet(self._inventory.snapshots, self._read_snapshot),
+            snapshots=SnapshotSet(found, self._read_snapshot),
             epochs=(),
             scans=guesses,
             settings=self._settings,

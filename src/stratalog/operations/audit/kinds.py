@@ -31,7 +31,15 @@ _FETCH_AGAIN = (
     "If another replica has the records: stop the broker, move the partition's directory away, start the "
     "broker. If this is the last copy: `stratalog recover --all --salvage {directory}`."
 )
+_FROM_A_REPLICA = (
+    "If another replica has the records: stop the broker, move the partition's directory away, start the "
+    "broker. If this is the last copy, leave it as it is: a recovery keeps batches with right checksums."
+)
 _RECOVER_ALL = "Stop the broker and run `stratalog recover --all {directory}`."
+_CUT_OFF = (
+    "Run `stratalog recover --all {directory}` before the broker starts. Without --all, a directory that was "
+    "shut down cleanly is left as it is."
+)
 _INDEX = "Stop the broker and run `stratalog index {directory}`, which rebuilds the file."
 _REBUILD = "Stop the broker and run `stratalog recover --all {directory}`, which rebuilds the file."
 _NOTHING = "Nothing to do."
@@ -110,13 +118,13 @@ RULES: dict[AuditKind, AuditRule] = {
     _KIND.ZEROS: AuditRule(
         _WARNING,
         "A power cut or preallocation leaves this. After an unclean shutdown a broker cuts it off.",
-        "Run `stratalog recover {directory}` before the broker starts, or let the broker cut it off.",
+        _CUT_OFF,
     ),
     _KIND.TORN_TAIL: AuditRule(
         _WARNING,
         "A crash leaves this: the last write is not whole. After an unclean shutdown a broker cuts it off; "
         "after a clean one it appends after it, where no reader gets to the new records.",
-        "Run `stratalog recover {directory}` before the broker starts, or let the broker cut it off.",
+        _CUT_OFF,
     ),
     _KIND.INVALID_RECORDS: AuditRule(
         _ERROR,
@@ -129,15 +137,17 @@ RULES: dict[AuditKind, AuditRule] = {
     _KIND.RECORDS_COUNT: AuditRule(
         _ERROR,
         "The header counts more records than it has offsets for. Consumers reject the batch.",
-        _FETCH_AGAIN,
+        _FROM_A_REPLICA,
     ),
     _KIND.OFFSET_BACKWARDS: AuditRule(
-        _ERROR, "Consumers read records twice, or skip some. A recovery cuts the log here.", _FETCH_AGAIN
+        _ERROR,
+        "Consumers read records twice, or skip some. A recovery may cut the log here.",
+        _FROM_A_REPLICA,
     ),
     _KIND.OFFSET_OUTSIDE: AuditRule(
         _ERROR,
         "Records of this batch are never found: their offsets belong to another segment.",
-        _FETCH_AGAIN,
+        _FROM_A_REPLICA,
     ),
     _KIND.OFFSET_OVERFLOW: AuditRule(
         _WARNING,
@@ -149,7 +159,7 @@ RULES: dict[AuditKind, AuditRule] = {
         "Records are missing here, and neither compaction nor deletion explains it.",
         "Compare with another replica. The offsets stay missing: followers do not fill a gap.",
     ),
-    _KIND.EPOCH_BACKWARDS: AuditRule(_ERROR, "Followers may truncate to a wrong offset.", _FETCH_AGAIN),
+    _KIND.EPOCH_BACKWARDS: AuditRule(_ERROR, "Followers may truncate to a wrong offset.", _FROM_A_REPLICA),
     _KIND.FUTURE_TIMESTAMP: AuditRule(
         _WARNING,
         "Retention by time keeps this segment, and all later ones, until retention.ms after that time.",

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from stratalog.cli.main import cli
+from stratalog.operations.audit.audit import AuditRequest
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind, Severity
 from stratalog.operations.audit.page.advice import next_commands
+from tests.manager.running import fixture_copy
+from tests.operations.audit.planting import DAMAGES, PlantedDamage
+
+# What a command alone mends: not what must be deleted first, or moved away.
+MENDED = [
+    damage
+    for damage in DAMAGES
+    if "`stratalog " in (remedy := AuditKind(damage.kind).rule.remedy)
+    and not any(word in remedy for word in ("delete", "Look", "Copy"))
+]
 
 
 def found(kind: AuditKind, directory: str = "/d", **values: object) -> AuditFinding:
@@ -82,3 +98,18 @@ def test_words_of_a_finding_give_no_command() -> None:
 
 def test_a_record_to_look_at_is_named_by_its_file() -> None:
     assert commands(found(AuditKind.UNDECODABLE_RECORD))[0] == "stratalog dump --print-data-log /d/t-0/0.log"
+
+
+@pytest.mark.parametrize("damage", MENDED, ids=lambda damage: damage.name)
+def test_the_commands_mend_what_was_planted(damage: PlantedDamage, tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    damage.plant(root)
+    found = AuditRequest(directories=[str(root)]).run().findings
+    asked = commands(*found, directories=(str(root),))
+
+    for command in asked:
+        CliRunner().invoke(cli, shlex.split(command)[1:], catch_exceptions=False)
+
+    left = {each.kind.value for each in AuditRequest(directories=[str(root)]).run().findings}
+    assert len(asked) > 2
+    assert damage.kind not in left
