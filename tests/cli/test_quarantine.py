@@ -53,7 +53,7 @@ def test_purge_must_be_told_what(
 
     assert main.run(["quarantine", "purge", str(root), *choice]) == 2
 
-    assert "--id, --before or --all" in capsys.readouterr().err
+    assert "--id, --before and --all" in capsys.readouterr().err
     assert contents(root) == before
 
 

@@ -14,8 +14,10 @@ from stratalog.errors import (
     QuarantineError,
     UsageError,
 )
+from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.operations.quarantine import QuarantineRequest
 from stratalog.operations.recover import RecoverOptions, recover
 from tests.fixtures.catalog import partitions
@@ -34,6 +36,23 @@ def asked(*directories: Path, **options: object) -> QuarantineRequest:
 
 def ids(request: QuarantineRequest) -> dict[str, str]:
     return {found.entry.partition: found.id for found in request.listed().ranges}
+
+
+def test_a_name_was_refused_because_of_a_range_that_is_purged(tmp_path: Path) -> None:
+    """`a-1` is a partition of `a`, and was also a topic."""
+    root, _ = recovered(tmp_path / "data")
+    quarantine = Quarantine(Disk(), root)
+    for partition in ("a-1", "a-1-0"):
+        log = tmp_path / partition
+        log.write_bytes(bytes(range(100)))
+        quarantine.keep_range(log, partition=partition, file=log.name, position=0, size=50, reason="test")
+    with pytest.raises(UsageError):
+        asked(root, names=["a-1"]).listed()
+
+    (purged,) = [entry for entry in quarantine.entries() if entry.partition == "a-1-0"]
+    quarantine.replace(purged, None, reason="purged later")
+
+    assert [*ids(asked(root, names=["a-1"]))] == ["a-1"]
 
 
 def test_everything_that_was_cut_off_is_listed(tmp_path: Path) -> None:

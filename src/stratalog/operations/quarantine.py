@@ -161,12 +161,12 @@ class QuarantineRequest:
             for place in [*paths, *self._places()]
             for quarantine in [Quarantine(self.disk, place, clock=self.clock)]
         ]
-        kept = {entry.partition for _, _, entries in found for entry in entries}
+        # A purged or erased range has a line that says so, and no bytes.
+        kept = {entry.partition for _, _, entries in found for entry in entries if entry.size}
         for name in self.names:
             check_one_meaning(name, {_topic(each) for each in kept if name in (each, _topic(each))})
         for place, quarantine, entries in found:
             for entry in entries:
-                # A purged or erased range has a line that says so, and no bytes.
                 if entry.size and self._is_meant(entry):
                     yield KeptRange(id=id_of(entry), place=place, entry=entry), quarantine
 
