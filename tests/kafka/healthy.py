@@ -14,6 +14,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.clients import create_topic, delete_topic, produce, producer
 from tests.kafka.jars import KafkaJars
 from tests.manager.running import contents
+from tests.waiting import until
 
 Healthy = Callable[[KafkaJars, Path], list[Path]]
 SMALL = {"internal.segment.bytes": "4000", "index.interval.bytes": "300"}
@@ -43,6 +44,8 @@ def used(jars: KafkaJars, work: Path, *, is_killed: bool = False) -> list[Path]:
             records = [{"key": b"%d" % (number % 7), "value": bytes(100)} for number in range(200)]
             produce(client, topic, records, batch=9)
         delete_topic(broker.bootstrap, "gone")
+        # A broker that is killed before it has renamed the directories calls them stray at its next start.
+        until(lambda: not [path for each in directories for path in each.glob("gone-?")])
         broker.kill() if is_killed else broker.stop()
     return directories
 

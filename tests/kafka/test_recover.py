@@ -22,7 +22,7 @@ from tests.kafka.conftest import MakeBroker
 from tests.kafka.jars import WITH_LEGACY_FORMATS, KafkaJars
 from tests.kafka.java import JavaProgram
 from tests.kafka.tools import KafkaError
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 TOPIC = "orders"
 CONFIG = {"internal.segment.bytes": "20000", "index.interval.bytes": "200", "segment.index.bytes": "4096"}
@@ -83,6 +83,26 @@ def test_a_stated_process_crash_is_a_clean_stop_to_the_controller(
     assert not repairs(broker)
     assert broker.wait_for_line(HAS_ALL)
     assert consumed(broker, len(sent)) == sent
+
+
+@pytest.mark.deep  # tests/log/recovery/test_run.py shows the same without a broker
+def test_a_log_that_retention_has_emptied_gave_findings_after_every_second_clean_stop(
+    make_broker: MakeBroker, tmp_path: Path
+) -> None:
+    broker = make_broker(work=tmp_path, properties=PROPERTIES | {"log.retention.check.interval.ms": "200"})
+    create_topic(broker.bootstrap, TOPIC, config=CONFIG | {"retention.ms": "1", "file.delete.delay.ms": "0"})
+    send(broker, 0)
+    emptied = broker.log_dir / f"{TOPIC}-0" / f"{COUNT:020d}.log"
+    until(lambda: emptied.exists() and len([*emptied.parent.glob("*.log")]) == 1)
+
+    snapshots = set()
+    for _ in range(3):
+        broker.stop()
+        snapshots.add(emptied.with_suffix(".snapshot").exists())
+        assert run(["recover", "--config", str(tmp_path / "server.properties")]) == 0
+        broker.start()
+
+    assert snapshots == {True, False}
 
 
 def test_a_live_brokers_directory_is_refused_and_the_broker_is_not_disturbed(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import DiskError
+from stratalog.log.recovery.facts import FindingKind
 from tests import naive
 from tests.log.model import NOW, batch
 from tests.log.recovery.directory import ONE, Directory, comparable
@@ -263,3 +264,24 @@ def test_a_log_without_damage_is_left_as_it_is_if_all_is_to_be_salvaged(orders: 
 
         assert (plan.steps, plan.cuts) == ((), ())
         assert orders.contents() == left
+
+
+def test_a_log_that_retention_has_emptied_was_said_to_lack_a_snapshot_after_a_clean_shutdown(
+    tmp_path: Path,
+) -> None:
+    """Brokers delete it when they load such a log, and write it at every second shutdown."""
+    orders = Directory(tmp_path / "data")
+    for suffix in (".log", ".index", ".timeindex"):
+        orders.write(13, suffix, b"")
+
+    for _ in range(3):
+        assert orders.recover(clean=True, log_start_offset=13).findings == ()
+        assert orders.recover(clean=True, log_start_offset=13, scan_all=True).findings == ()
+
+
+def test_a_log_with_records_lacks_a_snapshot_after_a_clean_shutdown(orders: Directory) -> None:
+    orders.file(13, ".snapshot").unlink()
+
+    (finding,) = orders.recover(clean=True).findings
+
+    assert finding.kind is FindingKind.MISSING_SNAPSHOT

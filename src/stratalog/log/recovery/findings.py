@@ -45,5 +45,5 @@ def findings_of(sequence: RecoverySequence, survey: Survey) -> Iterator[Finding]
         )
     is_clean = survey.settings.had_clean_shutdown
     is_told = survey.end_offset is not None  # the survey has found the end, and reported a missing snapshot
-    if is_clean and not is_told and sequence.log_end_offset in sequence.snapshots.written:
+    if is_clean and not is_told and sequence.lacks_last_snapshot:
         yield missing_snapshot(sequence.log_end_offset)

@@ -122,6 +122,16 @@ class RecoverySequence:
         self._rebuild(state, self.segments[:number], self.segments[number].base_offset, start)
         return _open_transactions(state)
 
+    @property
+    def lacks_last_snapshot(self) -> bool:
+        """Whether there was no snapshot at the log's end, where a clean shutdown writes one.
+
+        A log without records may lack it: a broker deletes snapshots at the log's start when it loads the
+        log, and writes this one at every second shutdown only.
+        """
+        start = max(self._settings.log_start_offset, self.segments[0].base_offset)
+        return self.log_end_offset in self.snapshots.written and self.log_end_offset > start
+
     def _recover_from_recovery_point(self) -> None:
         first = floor_segment(self.segments, self._settings.recovery_point)
         for number in range(first, len(self.segments)):

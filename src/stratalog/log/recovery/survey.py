@@ -162,7 +162,7 @@ class _Surveyor:
             settings=self._settings,
         )
         sequence.run()
-        if end_offset is not None and sequence.log_end_offset in sequence.snapshots.written:
+        if end_offset is not None and sequence.lacks_last_snapshot:
             # Reported here, because a directory that was shut down cleanly may be surveyed and left alone.
             self._findings.append(missing_snapshot(sequence.log_end_offset))
         recovered = guesses.recovered
