@@ -190,6 +190,18 @@ def test_the_free_space_is_what_the_system_says(tmp_path: Path) -> None:
         disk.free_size(tmp_path / "gone")
 
 
+def test_the_available_space_is_that_of_df_and_the_free_space_that_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = os.statvfs_result((4096, 4096, 1000, 300, 100, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: system)
+
+    for user, free in ((0, 300), (1000, 100)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert disk.free_size(tmp_path) == free * 4096
+        assert disk.available_size(tmp_path) == 100 * 4096
+
+
 def test_two_directories_of_one_file_system_are_on_one_device(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
 

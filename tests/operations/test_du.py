@@ -100,8 +100,22 @@ def test_rows_of_two_directories(tmp_path: Path) -> None:
 
     expected = {str(root): sum(size for size, _ in found_by_find(root).values()) for root in (data, other)}
     assert {use.name: use.size for use in report.uses} == expected
-    free = os.statvfs(data).f_bfree * os.statvfs(data).f_frsize
+    free = os.statvfs(data).f_bavail * os.statvfs(data).f_frsize
     assert report.directories[0].free_size == pytest.approx(free, rel=0.1)
+
+
+def test_du_as_root_does_not_count_the_blocks_that_are_reserved_for_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (logs,) = log_dirs("4.3.1", "clean")
+    system = os.statvfs_result((4096, 4096, 1000, 300, 100, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: system)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    report = used(logs)
+
+    assert report.directories[0].free_size == 100 * 4096
+    assert " 409.6 kB free." in report.verdict
 
 
 def test_a_name_leaves_only_its_partitions() -> None:

@@ -89,6 +89,9 @@ class ReadingDisk(DiskReader):
     def free_size(self, path: Path) -> int:
         return self._inner.free_size(path)
 
+    def available_size(self, path: Path) -> int:
+        return self._inner.available_size(path)
+
     def may_create_in(self, path: Path) -> bool:
         return self._inner.may_create_in(path)
 

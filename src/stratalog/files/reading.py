@@ -148,12 +148,15 @@ class DiskReader:
 
     def free_size(self, path: Path) -> int:
         """How many bytes this user can still write on the file system of `path`."""
-        name = os.fspath(path)
-        with Refusing("get the free space of", name):
-            found = os.statvfs(name)
+        found = _file_system(path)
         # Root may use the blocks that a file system reserves.
         blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
         return blocks * found.f_frsize
+
+    def available_size(self, path: Path) -> int:
+        """How many bytes users other than root can still write there, whoever asks; `df` shows this."""
+        found = _file_system(path)
+        return found.f_bavail * found.f_frsize
 
     def may_create_in(self, path: Path) -> bool:
         """Whether this user can create files in a directory; False if it does not exist."""
@@ -230,6 +233,12 @@ def _read_bytes_by_seeking(descriptor: int, size: int, position: int) -> bytes:
 
 _read_at = _read_with_preadv if hasattr(os, "preadv") else read_by_seeking
 _read_bytes = os.pread if hasattr(os, "pread") else _read_bytes_by_seeking
+
+
+def _file_system(path: Path) -> os.statvfs_result:
+    name = os.fspath(path)
+    with Refusing("get the free space of", name):
+        return os.statvfs(name)
 
 
 def _read_all(descriptor: int, view: memoryview, position: int, path: str) -> int:

@@ -121,8 +121,7 @@ class SimulatedDisk(Disk):
         self._changes.clear()
 
     def fail_at(self, step: int, number: int = errno.EIO) -> None:
-        """Refuse the step with this errno; steps count from 1. A write that fails with ENOSPC is half
-        done."""
+        """Refuse this step, counted from 1, with this errno. A write that fails with ENOSPC is half done."""
         self._failures[step] = number
 
     def crash_at(self, step: int) -> None:
@@ -192,6 +191,8 @@ class SimulatedDisk(Disk):
         self._step("get the free space of", path)
         self._named("get the free space of", path)
         return self.room
+
+    available_size = free_size  # no blocks are reserved
 
     def is_same_device(self, path: Path, other: Path) -> bool:
         return self.exists(path) and self.exists(other)
@@ -371,8 +372,7 @@ class SimulatedDisk(Disk):
         if self._is_off:
             raise PowerCut
         self.steps += 1
-        number = self._failures.get(self.steps)
-        if number is not None:
+        if (number := self._failures.get(self.steps)) is not None:
             raise self._refusal(action, path, number)
 
     def _cut_power_if_due(self) -> None:

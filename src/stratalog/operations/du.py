@@ -184,7 +184,7 @@ class DiskUsage:
         return UsedDirectory(
             directory=path,
             disk_size=sum(use.disk_size for use in own),
-            free_size=self.disk.free_size(path),
+            free_size=self.disk.available_size(path),
             device=0 if status is None else status.device,
             growth=sum(growths) if growths else None,
         )

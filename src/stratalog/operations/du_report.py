@@ -40,7 +40,10 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedDirectory:
-    """A log directory, the room that is left on its file system, and its growth in bytes a day."""
+    """A log directory, the room that is left on its file system, and its growth in bytes a day.
+
+    The room is that of a broker, which does not run as root: `free_size` leaves out reserved blocks.
+    """
 
     directory: str
     disk_size: int
