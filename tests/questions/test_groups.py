@@ -183,4 +183,47 @@ def test_a_lag_that_is_not_known_is_not_said_to_be_none(tmp_path: Path) -> None:
     report = GroupsQuestion(directories=[str(tmp_path)]).run()
 
     assert report.lags
-    assert "is not known; none has records left in other logs" in report.verdict
+    assert "rolled-0, txn-0 is not known;" in report.verdict
+    assert "none has records left" not in report.verdict
+
+
+def a_lag(topic: str, committed_offset: int | None, end_offset: int | None) -> GroupLag:
+    is_known = committed_offset is not None and end_offset is not None
+    return GroupLag(
+        group="live",
+        topic=topic,
+        partition=0,
+        committed_offset=committed_offset,
+        end_offset=end_offset,
+        lag=(end_offset or 0) - (committed_offset or 0) if is_known else None,
+        committed_at=None,
+    )
+
+
+UNCOMMITTED = "the lag of live in orders-0 is not known, because nothing is committed"
+
+
+@pytest.mark.parametrize(
+    ("lags", "verdict"),
+    [
+        ([a_lag("orders", None, 13_000)], f"1 group: {UNCOMMITTED}."),
+        (
+            [a_lag("orders", None, 13_000), a_lag("read", 5, 5)],
+            f"1 group: {UNCOMMITTED}; none has records left in other logs.",
+        ),
+        (
+            [a_lag("orders", None, 13_000), a_lag("behind", 5, 9)],
+            "1 group: 4 records left to read in 1 group; the largest lag is 4, of live in behind-0; "
+            f"{UNCOMMITTED}.",
+        ),
+        ([a_lag("away", 5, None)], "1 group: the lag in away-0 is not known."),
+        ([], "1 group: the lag of live is not known, because nothing is committed."),
+        ([a_lag("read", 5, 5)], "1 group: none has records left to read in the logs that are here."),
+    ],
+)
+def test_a_group_that_has_committed_nothing_is_not_said_to_have_read_everything(
+    lags: list[GroupLag], verdict: str
+) -> None:
+    live = ConsumerGroup(group="live", type="consumer", generation=3, protocol=None, members=1)
+
+    assert GroupsReport(groups=(live,), lags=tuple(lags), members=()).verdict == verdict

@@ -95,20 +95,37 @@ class GroupsReport(Report):
     def verdict(self) -> str:
         if not self.groups:
             return self.missing or "There is no group here."
+        parts = [*self._left(), *self._unknown()]
+        if not parts:
+            parts = ["none has records left to read in the logs that are here"]
+        elif not any(each.lag for each in self.lags) and any(each.lag == 0 for each in self.lags):
+            parts.append("none has records left in other logs")
+        return f"{counted(len(self.groups), 'group')}: {'; '.join(parts)}."
+
+    def _left(self) -> Iterator[str]:
+        """What is left to read, and where most of it is."""
         behind = [each for each in self.lags if each.lag]
-        found = f"{counted(len(self.groups), 'group')}: "
-        unknown = sorted({f"{each.topic}-{each.partition}" for each in self.lags if each.end_offset is None})
-        if not behind and unknown:
-            return f"{found}the lag in {listed(unknown)} is not known; none has records left in other logs."
-        if not behind:
-            return f"{found}none has records left to read in the logs that are here."
-        most = max(behind, key=lambda each: each.lag or 0)
-        names = {each.group for each in behind}
-        return (
-            f"{found}{counted(sum(each.lag or 0 for each in behind), 'record')} left to read in "
-            f"{counted(len(names), 'group')}; the largest lag is {most.lag}, of {most.group} in "
-            f"{most.topic}-{most.partition}."
-        )
+        if behind:
+            most = max(behind, key=lambda each: each.lag or 0)
+            names = {each.group for each in behind}
+            yield (
+                f"{counted(sum(each.lag or 0 for each in behind), 'record')} left to read in "
+                f"{counted(len(names), 'group')}"
+            )
+            yield f"the largest lag is {most.lag}, of {most.group} in {most.topic}-{most.partition}"
+
+    def _unknown(self) -> Iterator[str]:
+        """Which lags are not known, and why."""
+        absent = {f"{each.topic}-{each.partition}" for each in self.lags if each.end_offset is None}
+        if absent:
+            yield f"the lag in {listed(sorted(absent))} is not known"
+        without = [each for each in self.lags if each.committed_offset is None]
+        silent = {each.group for each in self.groups} - {each.group for each in self.lags}
+        if without or silent:
+            groups = listed(sorted(silent | {each.group for each in without}))
+            places = listed(sorted({f"{each.topic}-{each.partition}" for each in without}))
+            where = f" in {places}" if places else ""
+            yield f"the lag of {groups}{where} is not known, because nothing is committed"
 
     def tables(self) -> list[Table]:
         return [_group_table(self.groups), _lag_table(self.lags), _member_table(self.members)]
