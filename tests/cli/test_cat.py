@@ -90,7 +90,7 @@ def test_json_is_one_object_a_line(capsysbinary: pytest.CaptureFixture[bytes]) -
 
     documents = [json.loads(line) for line in found.splitlines()]
     assert {document["topic"] for document in documents} == {"__consumer_offsets"}
-    assert documents[0]["key"] == {"group": "classic"}
+    assert documents[0]["key"] == {"type": "2", "data": {"group": "classic"}}
 
 
 def test_json_of_bytes_that_are_not_text_is_told_once(

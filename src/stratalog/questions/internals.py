@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics with their keys and values decoded, as JSON."""
+"""Records of Kafka's internal topics with their keys and values decoded, as the JSON of Kafka's dump tool."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from stratalog.jobs.tables import SOURCE_COLUMNS, TABLES, InternalTable, decoded
-from stratalog.records.internal_topics import SHARE_GROUP_STATE
+from stratalog.errors import CorruptRecordError
+from stratalog.records.internal.dump_text import Contents, message_texts
+from stratalog.records.internal.topics import UNKNOWN, decode_internal
 from stratalog.scanning.values import json_text
 
-_DECODED = ("key", "value", "problem")
-_TABLES = {table.topic: table for table in TABLES.values()} | {
-    SHARE_GROUP_STATE: InternalTable(topic=SHARE_GROUP_STATE, columns={}, fill=lambda _: {})
-}
+_MESSAGE = ("key", "value")  # the type of a value is in its key
 
 
 def columns_for(columns: Sequence[str]) -> tuple[str, ...]:
     """The columns to read from an internal topic, so that these columns can be printed."""
-    return tuple(dict.fromkeys((*columns, *SOURCE_COLUMNS)))
+    return tuple(dict.fromkeys((*columns, *_MESSAGE)))
 
 
 def with_messages(
@@ -28,19 +26,26 @@ def with_messages(
 
     A record that cannot be decoded keeps its bytes, as text with \\xNN where it is not UTF-8.
     """
-    import pyarrow.compute as pc
-
     for batch in batches:
-        rows = pa.Table.from_batches(decoded(_TABLES[topic], [batch], _DECODED)).combine_chunks()
-        has_problem = rows["problem"].combine_chunks().is_valid()
+        keys, values = (batch.column(name).to_pylist() for name in _MESSAGE)
+        texts = [_texts(topic, key, value) for key, value in zip(keys, values, strict=True)]
         found = {name: batch.column(name) for name in columns}
-        for name in {"key", "value"} & {*columns}:
-            texts = rows[name].combine_chunks()
-            is_whole = not has_problem.true_count
-            found[name] = texts if is_whole else pc.if_else(has_problem, _escaped(found[name]), texts)
+        for place, name in enumerate(_MESSAGE):
+            if name in columns:
+                found[name] = pa.array([each[place] for each in texts], pa.string())
         yield pa.RecordBatch.from_pydict(found)
 
 
-def _escaped(column: pa.Array) -> pa.Array:
+def _texts(topic: str, key: bytes | None, value: bytes | None) -> Contents:
+    try:
+        record = decode_internal(topic, key, value)
+    except CorruptRecordError:
+        return Contents(_escaped(key), _escaped(value))
+    if record.kind == UNKNOWN:
+        return Contents(_escaped(key), _escaped(value))
+    return message_texts(record)
+
+
+def _escaped(part: bytes | None) -> str | None:
     """Bytes as a JSON string."""
-    return pa.array([None if each is None else json_text(each) for each in column.to_pylist()], pa.string())
+    return None if part is None else json_text(part)

@@ -41,7 +41,7 @@ _CONTROL_LABELS = {
 
 
 class Contents(NamedTuple):
-    """The two texts of a record; None if the tool prints neither text nor label."""
+    """The two texts of a record; None if there is no text."""
 
     key: str | None
     payload: str | None
@@ -96,8 +96,8 @@ def _coordinator_text(topic: str, offset: int, key: Buffer, value: Buffer | None
             return Contents(f"{error}{_unreadable(version, 'value', fault)}", None)
         if record.kind == UNKNOWN:
             return Contents(f"{error}Found an unknown record version {version} for {record_type} type", None)
-    key_text = f'{{"type":"{record.record_type}","data":{key_json(record)}}}'
-    return Contents(key_text, _payload_json(record))
+    key_text, payload = message_texts(record)
+    return Contents(key_text, TOMBSTONE if payload is None else payload)
 
 
 def _unreadable(version: int, part: str, fault: InvalidRecordError) -> str:
@@ -111,8 +111,9 @@ def _metadata_text(offset: int, key: Buffer | None, value: Buffer | None) -> str
         return f"Error at {offset}, skipping. {fault.reason}"
     if record.kind == UNKNOWN:
         return f"Error at {offset}, skipping. {_unknown_metadata(record)}"
-    kind = json_string(record.kind)
-    return f'{{"type":{kind},"version":{record.value_version},"data":{value_json(record)}}}'
+    payload = message_texts(record).payload
+    assert payload is not None
+    return payload
 
 
 def _unknown_metadata(record: InternalRecord) -> str:
@@ -136,18 +137,25 @@ def _unknown_metadata(record: InternalRecord) -> str:
     return f"Unknown version {record.value_version} of record type {record.record_type}"
 
 
+def message_texts(record: InternalRecord) -> Contents:
+    """The messages of a data record whose kind is known, with their types and versions, as the tool prints
+    them; None for a part without a message."""
+    if record.topic == CLUSTER_METADATA:
+        kind = json_string(record.kind)
+        text = f'{{"type":{kind},"version":{record.value_version},"data":{value_json(record)}}}'
+        return Contents(None, text)
+    key_text = f'{{"type":"{record.record_type}","data":{key_json(record)}}}'
+    if record.is_tombstone:
+        return Contents(key_text, None)
+    return Contents(key_text, f'{{"version":"{record.value_version}","data":{value_json(record)}}}')
+
+
 def key_json(record: InternalRecord) -> str:
     """The message in the key, as the tool prints it."""
     schema = find_schema(record.topic, "key", _known(record.record_type))
     assert schema is not None
     assert record.key is not None
     return to_json(schema, _known(record.key_version), record.key)
-
-
-def _payload_json(record: InternalRecord) -> str:
-    if record.is_tombstone:
-        return TOMBSTONE
-    return f'{{"version":"{record.value_version}","data":{value_json(record)}}}'
 
 
 def value_json(record: InternalRecord) -> str:
