@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,22 @@ def test_the_report_says_what_the_broker_needs(data: Path, capsys: pytest.Captur
     assert (topic[2], topic[3]) == ("3", "2")
     assert lines[-1].endswith("with 1 topic. The broker can be started.")
     assert "orders: of its 3 partitions, no directory has 1." in told.err
-    assert f"`stratalog retain --dry-run {data}` shows which" in told.err
+    command = f"`stratalog retain --dry-run {data} --config FILE`"
+    assert f"When the broker's server.properties is written, {command} with that file shows which" in told.err
+
+
+def test_the_retain_command_that_format_names_works(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "its server.properties"
+    file.write_text(SHIPPED.replace("/tmp/kraft-combined-logs", str(data)))
+    assert main.run(["format", "--config", str(file)]) == 0
+    (command,) = re.findall("`(stratalog retain .*?)` shows which", capsys.readouterr().err)
+
+    assert main.run(shlex.split(command)[1:]) == 0
+
+    found = capsys.readouterr()
+    assert "not known" not in found.out + found.err
 
 
 def test_json_has_all_of_it(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,7 @@ def test_what_was_not_shut_down_cleanly_is_refused_with_all_directories_to_recov
     with pytest.raises(NeedsRecoveryError) as caught, session_of(killed, clean, second):
         pass
 
-    assert f"Run `stratalog recover {killed} {second}` first" in str(caught.value)
+    assert f"Run `stratalog recover {killed} {clean} {second}` first" in str(caught.value)
     assert files_of(killed) == before
     assert not any(map(is_locked, (killed, clean, second)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.files.paths import absolute_path, join_path, last_name, parent_path, prefix_of
+from stratalog.files.paths import absolute_path, command_text, join_path, last_name, parent_path, prefix_of
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,12 @@ def test_a_neighbour_with_a_longer_name_does_not_begin_with_the_prefix() -> None
 def test_a_path_is_taken_apart() -> None:
     assert (parent_path("/logs/orders-0"), last_name("/logs/orders-0")) == ("/logs", "orders-0")
     assert (parent_path("orders-0"), last_name(Path("orders-0"))) == ("", "orders-0")
+
+
+def test_a_command_in_a_message_can_be_copied_to_a_shell() -> None:
+    assert command_text("recover", "--all", Path("/data/disk a"), "/b") == (
+        "`stratalog recover --all '/data/disk a' /b`"
+    )
 
 
 def test_an_absolute_path_follows_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

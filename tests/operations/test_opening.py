@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from stratalog.files.lock import DirectoryLock
 from stratalog.log.task_folders import FOLDER_PREFIX
 from tests.cli.planting import EPOCH, MARKER, SET_SIZE, Planted
 from tests.cli.retaining import DELAY, run, tear
+from tests.directory.refused import with_second
 from tests.log.model import NOW
 from tests.manager.running import contents, fixture_copy
 
@@ -58,6 +61,22 @@ def test_a_directory_that_was_not_shut_down_cleanly_is_refused_in_one_line(
         f"Run `stratalog recover {planted.data}` first, or give --recover.\n"
     )
     assert planted.contents() == before
+
+
+@pytest.mark.parametrize("command", ["retain", "compact", "index"])
+def test_the_recover_command_of_a_refusal_names_all_directories_and_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    first = fixture_copy("clean", tmp_path / "disk a" / "logs")
+    second = with_second(first)
+    (second / MARKER).unlink()
+    assert main.run([command, str(first), str(second)]) == 3
+    (advice,) = re.findall("`(stratalog recover .*?)` first", capsys.readouterr().err)
+
+    assert shlex.split(advice)[2:] == [str(first), str(second)]
+    assert main.run(shlex.split(advice)[1:]) == 0
+
+    assert (second / MARKER).exists()
 
 
 def test_after_a_recovery_it_is_not_refused_any_more(planted: Planted) -> None:

@@ -195,10 +195,10 @@ class _Story:
         self.output.say(
             f"\nThe audit found the planted damage in all {len(planted)} files, at the right bytes, and no "
             f"other damage in a log. Its report is {page}: open it in a browser. Go on with:\n\n"
-            f"    stratalog du {logs}\n"
-            f"    stratalog ls {logs} orders\n"
-            f"    stratalog explain {logs}\n"
-            f"    rm -r {self.folder}"
+            f"    stratalog du {shlex.quote(str(logs))}\n"
+            f"    stratalog ls {shlex.quote(str(logs))} orders\n"
+            f"    stratalog explain {shlex.quote(str(logs))}\n"
+            f"    rm -r {shlex.quote(str(self.folder))}"
         )
         return ExitCode.FINE
 

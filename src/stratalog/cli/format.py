@@ -109,4 +109,4 @@ def format_command(
         release=release,
         dry_run=dry_run,
     )
-    return output.report(FormatReport.of(format_directories(broker.in_order(), options)))
+    return output.report(FormatReport.of(format_directories(broker.in_order(), options), config))

@@ -24,7 +24,7 @@ from stratalog.files.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from stratalog.files.paths import join_path
+from stratalog.files.paths import command_text, join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.epochs import read_epochs
 from stratalog.log.loader import check_loadable
@@ -134,7 +134,7 @@ def why_not_loaded(
             plan_repair(disk, clock, directory, name, config)
             read_epochs(disk, join_path(path, LEADER_EPOCH_CHECKPOINT))
     except CorruptCheckpointError as error:
-        return f"{error} Run `stratalog recover --all {directory}` first, which rewrites it."
+        return f"{error} Run {command_text('recover', '--all', directory)} first, which rewrites it."
     except NeedsRecoveryError as error:
         return str(error)
     return None
@@ -151,7 +151,9 @@ def _check(plan: RecoveryPlan, directory: str, *, may_cut: bool) -> None:
         )
     else:
         return
-    raise NeedsRecoveryError(plan.directory, finding, f"Run `stratalog recover --all {directory}` first.")
+    raise NeedsRecoveryError(
+        plan.directory, finding, f"Run {command_text('recover', '--all', directory)} first."
+    )
 
 
 def _has_unfinished(disk: DiskReader, directory: str) -> bool:

@@ -45,7 +45,7 @@ from stratalog.errors import (
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.paths import absolute_path
+from stratalog.files.paths import absolute_path, command_text
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import RecoveryReport
@@ -123,12 +123,13 @@ class Session:
                 self._in_each(LogDirectory.make)
             self._in_each(LogDirectory.lock)
             unclean = [found for found in self.online if self._in(found, found.why_unclean) is not None]
+            not_new = [found for found in self.online if found in unclean or found.was_clean]
             if unclean and self._unclean is Unclean.REFUSE:
                 reasons = [(found.path, found.why_unclean() or "") for found in unclean]
-                raise refusal_of_unclean(reasons, self._or_else)
+                raise refusal_of_unclean(reasons, [found.path for found in not_new], self._or_else)
             if unclean:
                 before_recovery()
-                self._recover([found for found in self.online if found in unclean or found.was_clean])
+                self._recover(not_new)
         except BaseException:  # an interrupt too: nothing else would release the locks
             self.release()
             raise
@@ -255,7 +256,7 @@ def check_session(
             for path in paths
         }
         if refused := [(path, reason) for path, reason in reasons.items() if reason is not None]:
-            raise refusal_of_unclean(refused, or_else)
+            raise refusal_of_unclean(refused, paths, or_else)
     return paths
 
 
@@ -274,13 +275,18 @@ def unique_paths(directories: Iterable[Path]) -> list[str]:
     return paths
 
 
-def refusal_of_unclean(unclean: Sequence[tuple[str, str]], or_else: str = _OR_ELSE) -> NeedsRecoveryError:
-    """The error for directories that were not shut down cleanly; each is given with what shows that."""
+def refusal_of_unclean(
+    unclean: Sequence[tuple[str, str]], directories: Sequence[str], or_else: str = _OR_ELSE
+) -> NeedsRecoveryError:
+    """The error for directories that were not shut down cleanly; each is given with what shows that.
+
+    The command in it names all `directories` of the node, except new ones: the recovery of one depends on the
+    cluster's metadata in another, and so does the broker's epoch.
+    """
     path, reason = unclean[0]
     others = "" if len(unclean) == 1 else f", and {len(unclean) - 1} more"
-    names = " ".join(path for path, _ in unclean)
     return NeedsRecoveryError(
         path,
         f"it was not shut down cleanly{others}: {reason}",
-        f"Run `stratalog recover {names}` first{or_else}.",
+        f"Run {command_text('recover', *directories)} first{or_else}.",
     )

@@ -1,4 +1,4 @@
-"""Paths as text: joined, taken apart, made absolute. Nothing here touches a disk.
+"""Paths as text: joined, taken apart, made absolute, quoted. Nothing here touches a disk.
 
 Code that works on log directories uses these functions instead of pathlib: a directory of 20,000 logs has a
 hundred thousand names, and a `pathlib.Path` for each takes thirty times as long.
@@ -7,6 +7,7 @@ hundred thousand names, and a `pathlib.Path` for each takes thirty times as long
 from __future__ import annotations
 
 import os
+import shlex
 
 from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.entries import Path
@@ -50,3 +51,8 @@ def path_text(path: Path) -> str:
     if "\0" in text:
         raise UsageError(f"{text!r} has a null character, which no path can have.")
     return text
+
+
+def command_text(*words: Path) -> str:
+    """A command to copy from a message to a shell, with its paths quoted: `stratalog recover 'a b'`."""
+    return f"`{shlex.join(['stratalog', *map(path_text, words)])}`"

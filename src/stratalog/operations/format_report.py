@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from stratalog.config.quorum import BROKER, CONTROLLER
 from stratalog.directory.formatting.result import FormatResult, FormattedTopic
+from stratalog.files.entries import Path
+from stratalog.files.paths import command_text
 from stratalog.log.partition_metadata import topic_id_to_text
 from stratalog.operations.recover import RecoverOptions, assess
 from stratalog.operations.report import PLANNED, ChangeReport, Table, why_not_started
@@ -22,8 +24,8 @@ class FormatReport(ChangeReport):
     result: FormatResult
 
     @classmethod
-    def of(cls, result: FormatResult) -> FormatReport:
-        """The report of this result.
+    def of(cls, result: FormatResult, config: Path | None = None) -> FormatReport:
+        """The report of this result; `config` is the server.properties that was given.
 
         A recovery that found nothing is not mentioned: it only took over lone logs that were closed cleanly.
         """
@@ -33,7 +35,7 @@ class FormatReport(ChangeReport):
             recovery = assessed if assessed.has_findings or assessed.is_failed else None
         return cls(
             result=result,
-            notes=(*result.notes, *_notes(result)),
+            notes=(*result.notes, *_notes(result, config)),
             recovery=recovery,
             refusals=result.refusals,
             is_plan=result.is_plan,
@@ -169,7 +171,7 @@ def _id_text(topic: FormattedTopic) -> str:
     return _NEW if topic.topic_id is None else topic_id_to_text(topic.topic_id)
 
 
-def _notes(result: FormatResult) -> list[str]:
+def _notes(result: FormatResult, config: Path | None) -> list[str]:
     """Sentences about what may surprise the operator."""
     notes = []
     for topic in result.topics:
@@ -180,12 +182,20 @@ def _notes(result: FormatResult) -> list[str]:
                 "broker creates them; they are empty."
             )
     if any(topic.partitions for topic in result.topics) and not result.is_plan:
-        paths = " ".join(found.path for found in result.directories if found.is_log_directory)
         notes.append(
             "Soon after its start, a broker deletes records that are older than their topic's retention. "
-            f"`stratalog retain --dry-run {paths}` shows which."
+            f"{_look(result, config)} shows which."
         )
     return notes
+
+
+def _look(result: FormatResult, config: Path | None) -> str:
+    """The command that shows what retention would delete: it needs the broker's server.properties."""
+    if config is not None:
+        return command_text("retain", "--dry-run", "--config", config)
+    paths = [found.path for found in result.directories if found.is_log_directory]
+    command = command_text("retain", "--dry-run", *paths, "--config", "FILE")
+    return f"When the broker's server.properties is written, {command} with that file"
 
 
 def _topic_document(topic: FormattedTopic) -> dict[str, object]:

@@ -24,7 +24,7 @@ from stratalog.directory.session import Session
 from stratalog.engine.progress import OnProgress
 from stratalog.errors import CorruptIndexError, NeedsRecoveryError, StratalogError
 from stratalog.files.names import FileKind, segment_file_name
-from stratalog.files.paths import join_path
+from stratalog.files.paths import command_text, join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.listing import list_log, offsets_of
 from stratalog.log.recovery.stitch import ProducerStitch, SnapshotSet
@@ -120,7 +120,7 @@ class Reindexing(NodeRequest):
                 raise NeedsRecoveryError(
                     folder,
                     "a replacement of segments was interrupted in it",
-                    f"Run `stratalog recover --all {path}` first, which finishes it.",
+                    f"Run {command_text('recover', '--all', path)} first, which finishes it.",
                 )
             with progress.part(folder, entry.name) as on_read:
                 segments = []
@@ -246,7 +246,7 @@ def _rebuilt(
             raise NeedsRecoveryError(
                 join_path(folder, name),
                 f"it is damaged from byte {segment.good_end} on, so its indexes cannot be rebuilt",
-                f"Run `stratalog recover --all {path}` first.",
+                f"Run {command_text('recover', '--all', path)} first.",
             )
     for segment in segments:
         contents = _contents(disk, folder, config, segment, wrong, aborted)

@@ -31,7 +31,7 @@ from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.errors import DiskError, NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
-from stratalog.files.paths import join_path
+from stratalog.files.paths import command_text, join_path
 from stratalog.log.task_folders import remove_task_folders, task_folders
 from stratalog.operations.looking import check_names
 from stratalog.operations.recover import RecoverOptions, RecoverReport, assess
@@ -145,7 +145,8 @@ class Opening:
 
         A broker takes such a directory offline. The checkpoint's facts are lost, such as where a log starts.
         """
-        for path in unique_paths(self.directories):
+        paths = unique_paths(self.directories)
+        for path in paths:
             if self._is_unclean(path):
                 continue  # recovery rewrites it
             for checkpoint, problem in self._bad_checkpoints(path):
@@ -153,7 +154,7 @@ class Opening:
                     raise NeedsRecoveryError(
                         checkpoint.path,
                         f"{problem.words}. A broker takes the log directory offline because of it",
-                        f"Run `stratalog recover --all {path}` first, which rewrites it.",
+                        f"Run {command_text('recover', '--all', *paths)} first, which rewrites it.",
                     )
 
     def known_topics(self, opened: Opened) -> KnownTopics:

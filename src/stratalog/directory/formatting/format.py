@@ -174,16 +174,17 @@ class _Formatting:
         Logs of `open_log` that were closed are not refused: the session takes them over. If a run was killed
         while it took them over, there is a note.
         """
-        reasons = []
+        reasons, not_new = [], []
         for layout in layouts:
             has_file = CleanShutdownFile(self._disk, layout.directory).exists()
             reason = why_unclean(self._disk, layout, has_clean_shutdown=has_file)
+            not_new += [layout.directory] if has_file or reason is not None else []
             if reason is None or has_format_note(self._disk, layout.directory):
                 continue
             if not are_closed(self._disk, layout, has_clean_shutdown=has_file):
                 reasons.append((layout.directory, reason))
         if reasons:
-            raise refusal_of_unclean(reasons, or_else="")
+            raise refusal_of_unclean(reasons, not_new, or_else="")
 
     def _decide(self, layouts: Sequence[Layout], earlier: Identity | None) -> tuple[FoundTopics, Identity]:
         identity = decide_identity(

@@ -22,6 +22,7 @@ from stratalog.directory.write_journal import STAGED_PREFIX
 from stratalog.errors import LogDirLockedError, UsageError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name
+from stratalog.files.paths import command_text
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.writing.options import WriteOptions
 from stratalog.log.partition_metadata import topic_id_of
@@ -96,7 +97,8 @@ class WriteTarget:
             )
         return (
             f"{listed} in {self.directory}: no cluster knows these new partitions, and a broker would set "
-            f"them aside as -stray. Run `stratalog format {self.directory}` before a broker is started here."
+            f"them aside as -stray. Run {command_text('format', self.directory)} before a broker is started "
+            "here."
         )
 
     def _check_count(self, topic: TopicTarget) -> None:
