@@ -298,6 +298,13 @@ _MORE = [
         "rolled-0",
         "partition.metadata",
     ),
+    (
+        "partition.metadata that is missing",
+        lambda root: (root / "rolled-0/partition.metadata").unlink(),
+        "missing-topic-id",
+        "rolled-0",
+        "partition.metadata",
+    ),
     ("a topic that the cluster does not know", _unknown_topic, "unknown-partition", "nobodys-0", ""),
     (
         "a garbled checkpoint",

@@ -56,6 +56,23 @@ def test_a_planted_damage_is_found(damage: PlantedDamage, tmp_path: Path) -> Non
     assert contents(root) == before
 
 
+@pytest.mark.parametrize("data", [bytes(43), b"", None], ids=["zeroed", "empty", "missing"])
+def test_a_partition_that_the_cluster_knows_was_called_unknown_because_its_id_was_unreadable(
+    data: bytes | None, tmp_path: Path
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    file = root / "rolled-0" / "partition.metadata"
+    file.unlink() if data is None else file.write_bytes(data)
+
+    report = AuditRequest(directories=[str(root)]).run()
+
+    (found,) = serious(report.findings)
+    assert (found.partition, found.file) == ("rolled-0", "partition.metadata")
+    assert found.kind.value == ("missing-topic-id" if data is None else "will-not-start")
+    assert "recover --all" in found.remedy
+    assert "ove it away" not in found.remedy
+
+
 def test_a_file_that_is_replaced_between_two_readings_is_no_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -382,7 +382,10 @@ def _check_topic_id(partition: PartitionState, node: Node) -> list[Spot]:
     if known is not None and facts.topic_id is not None and known != facts.topic_id:
         words = f"The file says {facts.topic_id}; the topic {key.topic} of the cluster has the id {known}."
         return [Spot(AuditKind.WRONG_TOPIC_ID, "partition.metadata", words)]
-    reason = node.stray_reason(key, facts.topic_id)
+    # The cluster may know the topic although the file does not name it: then the partition is not unknown.
+    reason = node.stray_reason(key, facts.topic_id or known)
+    if reason is None and facts.topic_id is None and known is not None and not facts.is_id_garbled:
+        return [Spot(AuditKind.MISSING_TOPIC_ID, "partition.metadata", "The file is missing.")]
     return [] if reason is None else [Spot(AuditKind.UNKNOWN_PARTITION, "", f"For this broker {reason}.")]
 
 

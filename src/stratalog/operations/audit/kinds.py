@@ -85,6 +85,7 @@ class AuditKind(Enum):
 
     WRONG_LEADER_EPOCH = "wrong-leader-epoch"
     WRONG_TOPIC_ID = "wrong-topic-id"
+    MISSING_TOPIC_ID = "missing-topic-id"
     UNKNOWN_PARTITION = "unknown-partition"
 
     UNREADABLE_CHECKPOINT = "unreadable-checkpoint"
@@ -226,6 +227,11 @@ RULES: dict[AuditKind, AuditRule] = {
         _ERROR,
         "A broker sets the partition aside as stray, or refuses to serve it.",
         "Find out whether the topic was deleted and created again; the log belongs to the id in the file.",
+    ),
+    _KIND.MISSING_TOPIC_ID: AuditRule(
+        _WARNING,
+        "A broker renames the directory to -stray and does not serve it, although it belongs to this broker.",
+        "Stop the broker and run `stratalog recover --all {directory}`, which rewrites it.",
     ),
     _KIND.UNKNOWN_PARTITION: AuditRule(
         _WARNING,

@@ -71,11 +71,15 @@ class ListedSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """What was found. `epochs` is None if the file cannot be read, `snapshots` has those that can."""
+    """What was found. `epochs` is None if the file cannot be read, `snapshots` has those that can.
+
+    `topic_id` is None if partition.metadata is missing, or garbled: then `is_id_garbled`.
+    """
 
     segments: tuple[ListedSegment, ...]
     epochs: tuple[EpochEntry, ...] | None
     topic_id: UUID | None
+    is_id_garbled: bool = False
     snapshots: tuple[tuple[int, tuple[SnapshotProducer, ...]], ...]
     spots: tuple[Spot, ...]
 
@@ -105,10 +109,12 @@ def look_at_partition(disk: DiskReader, task: PartitionTask) -> PartitionFacts:
         if file.kind is FileKind.LOG
     )
     spots += _orphans(live, {segment.base_offset for segment in segments})
+    topic_id, is_id_garbled = _topic_id(disk, task)
     return PartitionFacts(
         segments=tuple(sorted(segments)),
         epochs=_epochs(disk, task),
-        topic_id=_topic_id(disk, task),
+        topic_id=topic_id,
+        is_id_garbled=is_id_garbled,
         snapshots=tuple(_snapshots(disk, task, live, spots)),
         spots=tuple(spots),
     )
@@ -156,11 +162,12 @@ def _epochs(disk: DiskReader, task: PartitionTask) -> tuple[EpochEntry, ...] | N
         return None
 
 
-def _topic_id(disk: DiskReader, task: PartitionTask) -> UUID | None:
+def _topic_id(disk: DiskReader, task: PartitionTask) -> tuple[UUID | None, bool]:
+    """The id in partition.metadata, and whether the file is garbled."""
     try:
-        return topic_id_of(disk, task.path)
+        return topic_id_of(disk, task.path), False
     except CorruptCheckpointError:  # as above
-        return None
+        return None, True
 
 
 def _snapshots(
