@@ -102,6 +102,21 @@ def test_json_has_totals_and_the_verdict(is_summary: bool, capsys: pytest.Captur
     }
 
 
+@pytest.mark.parametrize("columns", ["0", "-5", "wide", "", "²"])
+def test_a_width_of_zero_columns_printed_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    Output().show({}, TABLE, verdict="Fine.")
+    unset = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", columns)
+
+    Output().show({}, TABLE, verdict="Fine.")
+
+    assert capsys.readouterr().out == unset
+    assert "Fine." in unset
+
+
 def test_a_table_that_does_not_fit_was_broken_in_the_middle_of_words(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,13 +181,26 @@ class Output:
             from rich.console import Console
 
             stream = sys.stderr if stderr else sys.stdout
-            is_wide = not stream.isatty() and not os.environ.get("COLUMNS", "").isdigit()
-            width = WIDTH_OF_A_PIPE if is_wide else None
-            # Cells are data: rich must not read [b] as a tag, or :id: as an emoji.
+            width = columns_set()
+            if width is None and not stream.isatty():
+                width = WIDTH_OF_A_PIPE
+            # Cells are data: rich must not read [b] as a tag, or :id: as an emoji. With COLUMNS=0 it would
+            # print nothing.
             self._consoles[stderr] = Console(
-                stderr=stderr, width=width, markup=False, highlight=False, emoji=False
+                stderr=stderr,
+                width=width,
+                markup=False,
+                highlight=False,
+                emoji=False,
+                _environ={name: value for name, value in os.environ.items() if name != "COLUMNS"},
             )
         return self._consoles[stderr]
+
+
+def columns_set() -> int | None:
+    """The width that COLUMNS sets; None if it is not set, or is not a number above zero."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) or None if text.isdecimal() else None
 
 
 def json_option(command: Command) -> Command:
