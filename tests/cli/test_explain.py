@@ -31,6 +31,18 @@ def test_what_is_said_is_what_retain_then_does(tmp_path: Path, capsys: pytest.Ca
     assert going == [(found["base_offset"], found["rule"]) for found in done["deleted"]] != []
 
 
+def test_a_week_was_printed_as_a_time_of_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Planted(tmp_path, t=WEEK) as planted:
+        ages(9, 1)(planted)
+
+    explain(planted, "--json")
+
+    (said,) = json.loads(capsys.readouterr().out)["partitions"]
+    words = " ".join(str(segment) for segment in said["segments"])
+    assert "retention.ms is 7 days" in words
+    assert "0:00:00" not in words
+
+
 def test_settings_that_are_not_known_are_said_to_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.operations.words import size_text, time_text
+from stratalog.operations.words import size_text, span_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,24 @@ from stratalog.operations.words import size_text, time_text
 )
 def test_sizes_are_written_in_powers_of_ten(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1 s"),
+        (68_999, "1 min 8 s"),
+        (3_600_000, "1 h"),
+        (3_608_000, "1 h"),
+        (90_000_000, "1 day 1 h"),
+        (604_800_000, "7 days"),
+        (2**63 - 1, "106751991167 days 7 h"),
+    ],
+)
+def test_spans_are_written_in_their_largest_units(span_ms: int, text: str) -> None:
+    assert span_text(span_ms) == text
 
 
 def test_times_are_written_in_utc() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from stratalog.operations.words import counted, size_text
+from stratalog.operations.words import counted, size_text, span_text
 
 if TYPE_CHECKING:
     from stratalog.engine.progress import DeviceUse, Progress
@@ -46,7 +46,7 @@ def progress_line(progress: Progress, words: str = "") -> str:
             for bar in bars_of(progress, words)
         ]
     seconds = progress.seconds_left
-    ready = [] if seconds is None else [f"ready in about {_duration(seconds)}"]
+    ready = [] if seconds is None else [f"ready in about {span_text(max(round(seconds), 1) * 1000)}"]
     return "; ".join([*parts, *ready])
 
 
@@ -54,8 +54,3 @@ def _device_words(use: DeviceUse) -> str:
     done, total = size_text(use.bytes_read), size_text(use.bytes_total)
     rate, readers = size_text(int(use.rate)), counted(use.readers, "reader")
     return f"{use.device.name}: {done} of {total} at {rate}/s with {readers}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

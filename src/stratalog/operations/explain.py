@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import chain
 from typing import assert_never
 
@@ -26,6 +26,7 @@ from stratalog.log.cleaning.choice import CleanableEnd, Eligibility, LogToClean
 from stratalog.log.retention import Decision, KeepReason, Marks, Rule
 from stratalog.operations.explain_report import Answer, ExplainReport, PartitionAnswers, SegmentAnswer
 from stratalog.operations.looking import Partition, UnreadablePartition, check_names, look
+from stratalog.operations.words import span_text
 
 _BOUNDS = {
     CleanableEnd.ACTIVE: "active segment",
@@ -139,7 +140,7 @@ def _goes(decision: Decision, rule: Rule, marks: Marks, config: LogConfig) -> st
                 f"{config.retention_bytes}"
             )
         case Rule.TIME:
-            return f"it is deleted: {_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+            return f"it is deleted: {_age(decision)}, and retention.ms is {span_text(config.retention_ms)}"
         case _:
             assert_never(rule)
 
@@ -159,10 +160,10 @@ def _stays(decision: Decision, kept: KeepReason, marks: Marks, config: LogConfig
         case KeepReason.SMALL:
             return f"retention.ms is -1, and by size it {_growth(decision, config)}"
         case KeepReason.FUTURE:
-            ahead = _span(decision.segment.largest_timestamp - now)
+            ahead = span_text(decision.segment.largest_timestamp - now)
             words = f"its largest timestamp is {ahead} in the future, and retention.ms counts from that time"
         case KeepReason.BLOCKED | KeepReason.YOUNG:
-            words = f"{_age(decision)}, and retention.ms is {_span(config.retention_ms)}"
+            words = f"{_age(decision)}, and retention.ms is {span_text(config.retention_ms)}"
         case _:
             assert_never(kept)
     return words + _until(decision, config)
@@ -211,7 +212,7 @@ def compaction_answer(decision: Decision, log: LogToClean) -> Answer:
     eligibility = log.eligibility
     words = f"{eligibility.value}: {log.ratio:.2f} of the log is dirty, the limit is {log.min_ratio:.2f}"
     if eligibility is Eligibility.OVERDUE:
-        words += f", but it is {_span(log.compaction_delay_ms)} late"
+        words += f", but it is {span_text(log.compaction_delay_ms)} late"
     return Answer(rule=_ELIGIBLE[eligibility], words=words, is_change=log.is_eligible)
 
 
@@ -221,10 +222,3 @@ def _time(timestamp_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{timestamp_ms} ms"  # past the year 9999: producers send such times
     return moment.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _span(ms: int) -> str:
-    try:
-        return str(timedelta(milliseconds=ms))
-    except OverflowError:
-        return f"{ms} ms"

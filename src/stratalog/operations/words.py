@@ -26,6 +26,20 @@ def time_text(timestamp_ms: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def span_text(span_ms: int) -> str:
+    """604800000 as 7 days, 68000 as 1 min 8 s: the two largest units. Below a second, milliseconds."""
+    if span_ms < 1000:
+        return f"{span_ms} ms"
+    left, parts = span_ms // 1000, list[str]()
+    for unit, seconds in (("day", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, seconds)
+        if count:
+            parts.append(counted(count, unit) if unit == "day" else f"{count} {unit}")
+        elif parts:
+            break  # the units of a span are neighbours
+    return " ".join(parts[:2])
+
+
 def counted(count: int, word: str) -> str:
     """`1 log`, `2 logs`."""
     return f"{count} {word}{'' if count == 1 else 's'}"
