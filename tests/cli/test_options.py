@@ -11,7 +11,7 @@ from stratalog.cli import main
 from stratalog.cli.main import cli
 from tests.cli.planting import Planted
 from tests.log.model import NOW
-from tests.manager.running import contents
+from tests.manager.running import contents, fixture_copy
 
 ON_DIRECTORIES = ["compact", "erase", "estimate", "explain", "export", "index", "recover", "retain"]
 BY_SETTINGS = ["compact", "erase", "estimate", "explain", "index", "recover", "retain"]
@@ -184,3 +184,27 @@ def test_seconds_were_taken_for_milliseconds_without_a_word(
     )
     assert main.run(["offsets", str(planted.data), "--time", "1794960494000"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("where", [["DIR", ""], [""]])
+@pytest.mark.parametrize(
+    "command",
+    [*ON_DIRECTORIES, "append", "audit", "cat", "doctor", "du", "groups", "ls", "offsets", "transactions"],
+)
+def test_an_empty_argument_was_taken_for_the_current_directory(
+    command: str,
+    where: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if command == "append" and len(where) > 1:
+        return  # it has one directory
+    data = fixture_copy("clean", tmp_path / "data")
+    monkeypatch.chdir(data)
+    before = contents(data)
+
+    assert main.run([command, *(each and str(data) for each in where)]) == 2
+
+    assert "an argument is empty" in capsys.readouterr().err
+    assert contents(data) == before

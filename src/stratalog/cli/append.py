@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from stratalog.cli.options import FILE
+from stratalog.cli.options import FILE, check_not_empty
 from stratalog.cli.output import ExitCode, Output, output_options
 from stratalog.errors import UsageError
 
@@ -22,7 +22,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @click.command(short_help="Append lines to a log outside a broker.")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", callback=check_not_empty)
 @click.argument("file", required=False, type=FILE)
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Each line is a key, this text and a value.")
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="With -K, an empty value is null.")

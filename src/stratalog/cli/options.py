@@ -31,11 +31,32 @@ if TYPE_CHECKING:
 _LIKE_SECONDS = range(10**9, 10**10)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+
+def check_not_empty(
+    context: click.Context, argument: click.Parameter, value: str | tuple[str, ...]
+) -> str | tuple[str, ...]:
+    """UsageError for an empty path: a script's variable that is not set must not mean this directory."""
+    if "" in ((value,) if isinstance(value, str) else value):
+        raise UsageError(
+            f"an argument is empty, where {argument.make_metavar(context)} is expected. If it is a variable "
+            "of a script, check that it is set; write . for the current directory."
+        )
+    return value
+
+
 directories_argument = click.argument(
-    "directories", nargs=-1, metavar="[DIR]...", shell_complete=complete_directories
+    "directories",
+    nargs=-1,
+    metavar="[DIR]...",
+    callback=check_not_empty,
+    shell_complete=complete_directories,
 )
 places_argument = click.argument(
-    "places", nargs=-1, metavar="[DIR|NAME]...", shell_complete=complete_directories
+    "places",
+    nargs=-1,
+    metavar="[DIR|NAME]...",
+    callback=check_not_empty,
+    shell_complete=complete_directories,
 )
 config_option = click.option(
     "--config", type=FILE, help="The broker's server.properties: its log.dirs and settings."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stratalog.cli.broker import BrokerFiles
-from stratalog.cli.options import check_span, config_option
+from stratalog.cli.options import check_not_empty, check_span, config_option
 from stratalog.cli.output import ExitCode, Output
 from stratalog.cli.spark_options import decoding_options, read_options, source_options, started_spark
 from stratalog.errors import UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, required=True, metavar="[DIR]... QUERY")
+@click.argument("arguments", nargs=-1, required=True, metavar="[DIR]... QUERY", callback=check_not_empty)
 @config_option
 @click.option(
     "--format",
