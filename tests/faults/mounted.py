@@ -22,6 +22,7 @@ from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.errors import DiskError
 from stratalog.files import descriptors
 from stratalog.files.names import TopicPartition
+from stratalog.files.reading import DiskReader
 from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.manager.manager import LogManager
@@ -35,12 +36,12 @@ MOST = 2000  # appends; 100 MB, more than any of the file systems holds
 SERVER = ServerConfig(ManagerConfig(log_cleaner_enable=False), LogConfig.of({"segment.bytes": 1 << 20}), ())
 
 
-def in_namespace(scenario: str, work: Path) -> list[str]:
+def in_namespace(scenario: str, work: Path, module: str = "tests.faults.mounted") -> list[str]:
     """The command for a scenario: in a new mount namespace, and without root also in a user namespace."""
     unshare = (
         ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     )
-    return [*unshare, sys.executable, "-m", "tests.faults.mounted", scenario, str(work)]
+    return [*unshare, sys.executable, "-m", module, scenario, str(work)]
 
 
 def missing_tool(scenario: str) -> str | None:
@@ -60,7 +61,7 @@ def run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True)
 
 
-def _refused_is_told(*command: str) -> None:
+def refused_is_told(*command: str) -> None:
     """The same for features that a machine may not allow at all."""
     try:
         run(*command)
@@ -79,7 +80,7 @@ class SmallDisk:
         for path in (self.place, self.back):
             path.mkdir()
         if backed_by is not None:  # less than the image claims to have
-            _refused_is_told("mount", "-t", "tmpfs", "-o", f"size={backed_by}", "tmpfs", str(self.back))
+            refused_is_told("mount", "-t", "tmpfs", "-o", f"size={backed_by}", "tmpfs", str(self.back))
         if kind == "ext4":
             run("truncate", "-s", size, str(self.image))
             run("mkfs.ext4", "-q", "-F", "-m", "0", str(self.image))
@@ -87,10 +88,10 @@ class SmallDisk:
 
     def mount(self) -> None:
         if self.kind == "tmpfs":
-            _refused_is_told("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.place))
+            refused_is_told("mount", "-t", "tmpfs", "-o", f"size={self.size}", "tmpfs", str(self.place))
         else:
             options = "loop,errors=remount-ro"
-            _refused_is_told("mount", "-o", options, str(self.image), str(self.place))
+            refused_is_told("mount", "-o", options, str(self.image), str(self.place))
 
     def mount_again(self) -> None:
         """Mount it again after a repair of the file system, as a machine does when it starts."""
@@ -194,8 +195,10 @@ def read_only(work: Path, kind: str) -> dict[str, object]:
     writer = Writer(disk.place / "data", work / "beside")
     writer.write(ONE, 53)
     disk.make_read_only()
+    assert DiskReader().is_read_only(disk.place / "data")
     report = writer.report(_until_refused(writer))
     disk.mount_again()
+    assert not DiskReader().is_read_only(disk.place / "data")
     return {**report, "flushed": writer.check_restart()}
 
 
@@ -260,7 +263,7 @@ SCENARIOS: dict[str, tuple[Callable[[Path, str], dict[str, object]], str]] = {
 
 
 def main(scenario: str, work: Path) -> None:
-    _refused_is_told("mount", "--make-rprivate", "/")
+    refused_is_told("mount", "--make-rprivate", "/")
     act, kind = SCENARIOS[scenario]
     print(json.dumps(act(work, kind)))
 

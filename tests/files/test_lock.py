@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import DiskError, LogDirLockedError, UsageError
-from stratalog.files.lock import DirectoryLock, check_unlocked, is_locked
+from stratalog.files.lock import DirectoryLock, check_lockable, check_unlocked, is_locked
+from stratalog.files.reading import DiskReader
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the lock is Linux's")
@@ -162,6 +164,19 @@ def test_a_lock_is_not_inherited_by_other_programs(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(DiskError, match="could not open"):
         DirectoryLock(tmp_path / "gone").acquire()
+
+
+def test_a_dry_run_sees_that_a_read_only_file_system_has_no_place_for_the_lock(tmp_path: Path) -> None:
+    class ReadOnly(DiskReader):
+        def is_read_only(self, _path: object) -> bool:
+            return True
+
+    check_lockable(DiskReader(), tmp_path)
+    with pytest.raises(DiskError, match=r"\.lock: could not open it: Read-only file system\.") as caught:
+        check_lockable(ReadOnly(), tmp_path)
+
+    assert caught.value.errno == errno.EROFS
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:

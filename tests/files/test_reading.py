@@ -14,6 +14,7 @@ from stratalog.clock import system_clock
 from stratalog.config import LogConfig
 from stratalog.engine.measuring import ReadingDisk
 from stratalog.errors import DiskError
+from stratalog.files import reading
 from stratalog.files.disk import Disk, changing, read_by_seeking
 from stratalog.files.reading import DiskReader
 from stratalog.files.simulated import SimulatedDisk
@@ -200,6 +201,37 @@ def test_the_available_space_is_that_of_df_and_the_free_space_that_of_the_user(
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         assert disk.free_size(tmp_path) == free * 4096
         assert disk.available_size(tmp_path) == 100 * 4096
+
+
+def test_a_mount_is_read_only_if_the_system_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = list(os.statvfs(tmp_path))
+    assert not disk.is_read_only(tmp_path)
+    with pytest.raises(DiskError, match="look at the file system of"):
+        disk.is_read_only(tmp_path / "gone")
+
+    system[8] |= os.ST_RDONLY
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(system))
+
+    assert disk.is_read_only(tmp_path)
+
+
+def test_a_file_system_that_an_error_has_stopped_is_read_only_although_it_is_mounted_for_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path.stat().st_dev
+    line = (
+        f"31 1 {os.major(device)}:{os.minor(device)} / /data rw,relatime - ext4 /dev/loop0 rw,emergency_ro\n"
+    )
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"\n22 1 0:0 / / rw - tmpfs tmpfs rw\n{line}")
+    monkeypatch.setattr(reading, "_MOUNTS", str(mounts))
+
+    assert disk.is_read_only(tmp_path)
+
+    mounts.write_text(line.replace(",emergency_ro", ""))
+    assert not disk.is_read_only(tmp_path)
+    mounts.unlink()
+    assert not disk.is_read_only(tmp_path)
 
 
 def test_two_directories_of_one_file_system_are_on_one_device(tmp_path: Path) -> None:

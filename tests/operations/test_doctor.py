@@ -10,6 +10,7 @@ import pytest
 from stratalog import format_directories
 from stratalog.errors import NotALogDirectoryError
 from stratalog.files.lock import DirectoryLock
+from stratalog.files.reading import DiskReader
 from stratalog.operations.doctor import Checkup, DoctorReport
 from tests.directory.lone import lone
 from tests.directory.refused import ACCEPTED, REFUSED, with_second
@@ -50,6 +51,29 @@ def test_what_a_broker_takes_is_no_finding(name: str, tmp_path: Path) -> None:
 
     assert report.may_start
     assert report.status == (1 if name in STRAY else 0)
+
+
+class PartlyReadOnly(DiskReader):
+    """A machine on which some directories are on a read-only mount."""
+
+    def __init__(self, *places: Path) -> None:
+        self._places = [str(place) for place in places]
+
+    def is_read_only(self, path: object) -> bool:
+        return str(path) in self._places
+
+
+def test_a_broker_starts_without_a_directory_on_a_read_only_mount(tmp_path: Path) -> None:
+    first = fixture_copy("clean", tmp_path / "data")
+    second = with_second(first)
+    paths = [str(first), str(second)]
+
+    one = Checkup(directories=paths, disk=PartlyReadOnly(second)).run()
+    metadata = Checkup(directories=paths, disk=PartlyReadOnly(first)).run()
+
+    assert (one.starts, one.status, metadata.starts, metadata.status) == (True, 3, False, 3)
+    assert [(each.kind.value, each.path) for each in one.refusals] == [("read_only", str(second))]
+    assert f"it takes {second} offline" in one.verdict
 
 
 def test_a_clean_directory_has_nothing_to_read_again(tmp_path: Path) -> None:

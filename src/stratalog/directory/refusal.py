@@ -34,6 +34,7 @@ class RefusalKind(Enum):
     LOG_END = "log_end"
     TXN_INDEX = "txn_index"
     OWNER = "owner"
+    READ_ONLY = "read_only"
     UNREADABLE = "unreadable"
 
 

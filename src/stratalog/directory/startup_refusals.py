@@ -4,7 +4,8 @@ One function looks at all log directories of a node and lists the reasons, each 
 reads only listings, small files and the ends of logs, changes nothing, and takes no lock. A broker may give
 up at two times:
 
-before loading   meta.properties of every directory: missing, garbled, of two nodes or clusters; the
+before loading   a log directory on a read-only file system, which it cannot lock;
+                 meta.properties of every directory: missing, garbled, of two nodes or clusters; the
                  cluster's metadata (metadata_refusals.py)
 while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
                  partition.metadata or leader epochs that are garbled, damage at the end of a log that
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
@@ -61,6 +63,11 @@ _LOG = FileKind.LOG.value
 _REWRITE = f"{RECOVER_ALL}, which rewrites it"
 _MOVE = "Move it out of the log directory."
 _MOVE_FOLDER = "Move the folder out of the log directory: no broker serves what is in it."
+_REMOUNT = (
+    "Look in the kernel's messages (`dmesg`) for the reason: the kernel makes a file system read-only after "
+    "an error. If there was one, check the disk and the file system first. Then mount it read-write, with "
+    "`mount -o remount,rw` and its mount point."
+)
 _RESTORE = (
     "Restore it from a backup; or delete what is left of it and run `kafka-storage.sh format "
     "--ignore-formatted` with the id of this cluster, which leaves the data alone."
@@ -91,7 +98,8 @@ def startup_refusals(
     real = {os.path.realpath(path) for path in paths}
     # A broker also reads metadata.log.dir, whether it is in log.dirs or not.
     judged = [*paths, *([special] if special and os.path.realpath(special) not in real else [])]
-    found = [*_of_nodes(disk, judged, [path for path in others if path not in judged], node_id)]
+    found = [*_of_mounts(disk, judged)]
+    found += [*_of_nodes(disk, judged, [path for path in others if path not in judged], node_id)]
     found += of_metadata_places(disk, judged, special)
     for place in metadata_places(disk, judged, others, special):
         found += _of_metadata_place(disk, place)
@@ -121,6 +129,21 @@ def startup_refusals(
             )
         )
     return tuple(found)
+
+
+def _of_mounts(disk: DiskReader, paths: list[str]) -> Iterator[StartupRefusal]:
+    """Log directories on read-only file systems: a broker cannot create its lock there."""
+    for path in paths:
+        with suppress(DiskError):  # a missing or unreadable directory is reported elsewhere
+            if disk.is_read_only(path):
+                yield StartupRefusal(
+                    RefusalKind.READ_ONLY,
+                    path,
+                    "",
+                    "Its file system is read-only, so that a broker cannot lock it.",
+                    _REMOUNT,
+                    takes_offline=True,
+                )
 
 
 def _of_nodes(

@@ -95,6 +95,9 @@ class ReadingDisk(DiskReader):
     def may_create_in(self, path: Path) -> bool:
         return self._inner.may_create_in(path)
 
+    def is_read_only(self, path: Path) -> bool:
+        return self._inner.is_read_only(path)
+
     def is_same_device(self, path: Path, other: Path) -> bool:
         return self._inner.is_same_device(path, other)
 

@@ -32,6 +32,7 @@ from stratalog.files.entries import Path
 from stratalog.files.names import LOCK
 from stratalog.files.ownership import hand_over, ownership_for_file
 from stratalog.files.paths import join_path
+from stratalog.files.reading import DiskReader
 from stratalog.files.refusals import Refusing, refused
 
 # struct flock on 64-bit Linux: type, whence, start, length (0: to the end of the file), process.
@@ -207,6 +208,13 @@ def check_unlocked(directory: Path, reason: str = "") -> bool:
         if holding is Holding.SOMEBODY or time.monotonic() > until:
             raise _locked(os.fspath(directory), identity, reason)
         time.sleep(_POLL_SECONDS)
+
+
+def check_lockable(disk: DiskReader, directory: Path) -> None:
+    """The DiskError of `acquire` on a read-only file system, for a dry run. Creates and locks nothing."""
+    if disk.is_read_only(directory):
+        refusal = OSError(errno.EROFS, os.strerror(errno.EROFS))
+        raise refused("open", join_path(os.fspath(directory), LOCK), refusal)
 
 
 def _look(directory: Path) -> tuple[Holding, tuple[int, int]]:

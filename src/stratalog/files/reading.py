@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # Without it, opening a pipe that has the name of a file would wait until somebody writes to it.
 _NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
+_MOUNTS = "/proc/self/mountinfo"  # of each mount: id, parent, device, ..., options of the file system
 _LARGE = 1 << 20  # a larger read first checks whether the file is that long
 LARGEST_SMALL_FILE = 64 << 20  # checkpoints of 100,000 partitions have a tenth of that
 
@@ -162,6 +163,12 @@ class DiskReader:
         """Whether this user can create files in a directory; False if it does not exist."""
         return os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
+    def is_read_only(self, path: Path) -> bool:
+        """Whether the file system of `path` is mounted read-only, or has become so after an error."""
+        name = os.fspath(path)
+        with Refusing("look at the file system of", name):
+            return bool(os.statvfs(name).f_flag & os.ST_RDONLY) or _is_stopped(os.stat(name).st_dev)
+
     def is_same_device(self, path: Path, other: Path) -> bool:
         """Whether a file can be renamed from one directory to the other."""
         one, two = self.status(path), self.status(other)
@@ -212,6 +219,20 @@ class DiskReader:
             return descriptors.shared.use(name, writable=writable, identity=identity)
         except OSError as error:
             raise refused("open", name, error) from error
+
+
+def _is_stopped(device: int) -> bool:
+    """Whether an error has made this file system read-only, although it is still mounted for writing.
+
+    Since Linux 6.15, ext4 stops writing with the option `emergency_ro`, which only the table of mounts shows.
+    """
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            mounts = [line.split() for line in file]
+    except OSError:  # not Linux, or /proc is not mounted
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return any(number in fields[2:3] and "emergency_ro" in fields[-1].split(",") for fields in mounts)
 
 
 def read_by_seeking(descriptor: int, view: memoryview, position: int) -> int:

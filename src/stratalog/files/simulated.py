@@ -165,9 +165,6 @@ class SimulatedDisk(Disk):
     def read_at(self, path: Path, size: int, position: int, identity: ExpectedFile | None = None) -> bytes:
         return self._read(path, size, position, identity)
 
-    def read_file(self, path: Path) -> bytes | None:
-        return super().read_file(path)  # it uses the methods of this class
-
     def size(self, source: ReadFile | Path) -> int:
         if isinstance(source, SimulatedReadFile):
             return len(source.file.data)
@@ -193,6 +190,9 @@ class SimulatedDisk(Disk):
         return self.room
 
     available_size = free_size  # no blocks are reserved
+
+    def is_read_only(self, _path: Path) -> bool:
+        return False
 
     def is_same_device(self, path: Path, other: Path) -> bool:
         return self.exists(path) and self.exists(other)

@@ -41,6 +41,7 @@ from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.lock import check_lockable
 from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.files.refusals import FULL_DISK
 from stratalog.log.recovery.quarantine import Quarantine
@@ -100,6 +101,8 @@ class DirectoryRecovery:
         elif self.is_left_alone or self._dry_run:
             # A dry run takes no lock, not even for a moment: it could keep a broker from starting.
             check_not_in_use(self._disk, self.path)
+            if not self.is_left_alone:
+                check_lockable(self._disk, self.path)  # the run would take the lock
         else:
             self._directory.lock()
             # A broker may have shut down cleanly just before.

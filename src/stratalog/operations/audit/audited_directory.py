@@ -75,8 +75,11 @@ def look_at_directory(disk: DiskReader, path: str) -> AuditedDirectory:
 
 
 def refusal_finding(refusal: StartupRefusal) -> AuditFinding | None:
-    """The finding for a reason why a broker would not start; None for checkpoints, reported elsewhere."""
-    if refusal.kind is RefusalKind.CHECKPOINT:
+    """The finding for a reason why a broker would not start; None if it is not about the files.
+
+    Checkpoints are reported elsewhere. A read-only mount is no damage: backups are audited on such mounts.
+    """
+    if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.READ_ONLY):
         return None
     partition, _, file = refusal.name.rpartition("/")
     return AuditFinding(
