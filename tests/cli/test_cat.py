@@ -187,7 +187,7 @@ def test_an_empty_directory_has_no_partition(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main.run(["cat", str(tmp_path)]) == 3
-    assert "contains no partition directory" in capsysbinary.readouterr().err.decode()
+    assert "it is empty. Check log.dirs" in capsysbinary.readouterr().err.decode()
 
 
 def test_an_offset_that_is_not_there_is_told(

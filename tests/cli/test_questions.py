@@ -53,7 +53,53 @@ def test_an_empty_directory_is_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.run([command, str(tmp_path)]) == 3
-    assert "contains no partition directory" in capsys.readouterr().err
+    assert capsys.readouterr().err == said_by_ls(tmp_path, capsys)
+
+
+def said_by_ls(root: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main.run(["ls", str(root)]) == 3
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [*QUESTIONS, "cat"])
+def test_a_folder_of_other_programs_was_answered_as_a_log_directory(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "llvm-14").mkdir()
+    (tmp_path / "llvm-14" / "llvm.conf").touch()
+    (tmp_path / "passwd").touch()
+
+    assert main.run([command, str(tmp_path)]) == 3
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == said_by_ls(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("command", [*QUESTIONS, "cat"])
+def test_the_parent_of_log_directories_is_refused_with_their_names(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+
+    assert main.run([command, str(tmp_path)]) == 3
+
+    said = capsys.readouterr().err
+    assert f"it contains a log directory: name that directory: {root}." in said
+    assert said == said_by_ls(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("command", [*QUESTIONS, "cat"])
+@pytest.mark.parametrize("below", ["", "__consumer_offsets-0"])
+def test_copies_of_partitions_and_a_single_partition_are_answered(
+    command: str, below: str, tmp_path: Path
+) -> None:
+    (root,) = log_dirs("4.3.1", "clean")
+    for name in ("rolled-0", "__consumer_offsets-0"):
+        shutil.copytree(root / name, tmp_path / name)
+
+    assert main.run([command, str(tmp_path / below)]) == 0
 
 
 @questions

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stratalog.clock import system_clock
+from stratalog.directory.kind import Kind, kind_of
 from stratalog.directory.partitions import FoundPartition
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition, check_one_meaning
@@ -75,8 +76,10 @@ def chosen(paths: Sequence[str], names: Sequence[str], options: Mapping[str, str
     """A read of these topics and partitions, or without names of all but Kafka's internal topics.
 
     UsageError for a name that is not there, or is both a topic and a partition of another topic.
+    NotALogDirectoryError as by `check_places`.
     """
     parsed = ReadOptions.parse(option_texts(paths) | dict(options))
+    check_places(reader_for(*parsed.paths), paths)
     if not names:
         return parsed
     there = [found.topic_partition for found in all_partitions(reader_for(*parsed.paths), parsed)]
@@ -92,6 +95,17 @@ def chosen(paths: Sequence[str], names: Sequence[str], options: Mapping[str, str
     if missing:
         return replace(parsed, topics=tuple(missing))
     return replace(parsed, assigned=tuple(sorted(wanted)))
+
+
+def check_places(disk: DiskReader, paths: Sequence[str]) -> None:
+    """NotALogDirectoryError for a path that is neither a log directory nor the directory of a partition.
+
+    Folders of other programs can have names like those of partitions: `apache-2` in /etc, for example.
+    """
+    for path in paths:
+        found = kind_of(disk, path)
+        if not found.is_log_directory and found.kind is not Kind.PARTITION:
+            raise found.refusal()
 
 
 def by_kind(disk: DiskReader, options: ReadOptions) -> list[tuple[str | None, ReadOptions]]:
@@ -166,8 +180,9 @@ def _offsets(
 def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str]) -> list[FoundPartition]:
     """These topics and partitions, or all but the metadata log, which clients do not see as a topic.
 
-    UsageError for a name that is not there.
+    UsageError for a name that is not there. NotALogDirectoryError as by `check_places`.
     """
+    check_places(disk, paths)
     if names:
         return find_partitions(disk, chosen(paths, names, {}))
     there = all_partitions(disk, ReadOptions.parse(option_texts(paths)))
