@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.catalog import find_partitions
 from stratalog.jobs.reading.options import EARLIEST, LATEST
-from stratalog.questions.choosing import Start, by_kind, chosen, parse_start, starting_at
+from stratalog.questions.choosing import Start, by_kind, chosen, parse_start, parts_elsewhere, starting_at
 from tests.fixtures.catalog import log_dirs
+from tests.manager.running import fixture_copy
 
 (CLEAN,) = log_dirs("4.3.1", "clean")
 COUNTS = {"orders-0": 30, "orders-1": 5, "bills-0": 10}
@@ -105,3 +107,21 @@ def test_internal_topics_are_parts_of_their_own() -> None:
         ("__consumer_offsets", ["__consumer_offsets"]),
         ("__transaction_state", ["__transaction_state"]),
     ]
+
+
+def test_partitions_that_only_the_cluster_s_metadata_knows_are_missed(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+
+    assert parts_elsewhere(DiskReader(), [str(root)], "__consumer_offsets", [0]) is None
+    assert parts_elsewhere(DiskReader(), [str(root)], "__consumer_offsets", [2]) == (
+        "__consumer_offsets has partitions on other brokers or disks (0)"
+    )
+    shutil.rmtree(root / "__cluster_metadata-0")
+    assert parts_elsewhere(DiskReader(), [str(root)], "__consumer_offsets", [0]) == (
+        "The cluster's metadata is not here, so __consumer_offsets may have partitions on other disks"
+    )
+    (root / "meta.properties").unlink()
+    assert parts_elsewhere(DiskReader(), [str(root)], "__consumer_offsets", [0]) is None
+    assert parts_elsewhere(DiskReader(), [str(root)], "__consumer_offsets", [0, 2]) == (
+        "__consumer_offsets has partitions on other brokers or disks (1)"
+    )

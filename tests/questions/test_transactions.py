@@ -119,6 +119,26 @@ def test_without_the_coordinators_topic_nothing_is_said_to_hang(tmp_path: Path) 
     assert report.words() == ["__transaction_state is not here: whether a transaction hangs is not known."]
 
 
+def test_one_of_two_log_directories_does_not_say_that_nothing_hangs(tmp_path: Path) -> None:
+    first = fixture_copy("killed", tmp_path / "data")
+    second = tmp_path / "second"
+    second.mkdir()
+    shutil.copy(first / "meta.properties", second)
+    for name in ("__transaction_state-0", "txn-0"):
+        (first / name).rename(second / name)
+
+    report = asked(second, longest_timeout_ms=0)
+
+    assert report.words() == [
+        "The cluster's metadata is not here, so __transaction_state may have partitions on other disks: "
+        "whether a transaction hangs is not known."
+    ]
+    assert report.verdict == "1 transaction open in the logs; whether one hangs is not known."
+    assert report.tables()[1].rows[0][-1] == "not known"
+    assert "left-open" in {each.transactional_id for each in report.ids}
+    assert TransactionsQuestion(directories=[str(first), str(second)]).run().words() == []
+
+
 def test_all_producers_are_listed_if_that_is_asked_for(tmp_path: Path) -> None:
     with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
         log.append_batch(produced(7, 0, b"a", b"b", timestamp=T0))

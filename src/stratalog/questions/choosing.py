@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from stratalog.clock import system_clock
 from stratalog.directory.kind import Kind, kind_of
+from stratalog.directory.node import find_node
 from stratalog.directory.partitions import FoundPartition
 from stratalog.errors import UsageError
 from stratalog.files.names import TopicPartition, check_one_meaning
@@ -16,7 +17,7 @@ from stratalog.files.storage import reader_for
 from stratalog.jobs.reading.arguments import option_texts
 from stratalog.jobs.reading.catalog import all_partitions, find_partitions
 from stratalog.jobs.reading.ends import Ends, ends_of
-from stratalog.jobs.reading.options import EARLIEST, LATEST, ReadBound, ReadOptions
+from stratalog.jobs.reading.options import EARLIEST, LATEST, ReadBound, ReadOptions, listed
 from stratalog.jobs.reading.plan import looking_at
 from stratalog.limits import INT64_MAX
 from stratalog.records.internal_topics import CLUSTER_METADATA, is_internal
@@ -189,6 +190,16 @@ def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str
     return [found for found in there if found.topic_partition.topic != CLUSTER_METADATA]
 
 
-def missing_numbers(numbers: Sequence[int]) -> list[int]:
-    """The numbers that are missing below the highest of these partitions."""
-    return sorted({*range(max(numbers))} - {*numbers})
+def parts_elsewhere(disk: DiskReader, paths: Sequence[str], topic: str, numbers: Sequence[int]) -> str | None:
+    """Says that these are not all partitions of the topic, or may not be all; None if they are all.
+
+    The cluster's metadata knows all partitions. Without it, only those below the highest number are missed.
+    """
+    node = find_node(disk, paths, is_damaged=True)
+    known = None if node.metadata is None else node.metadata.topics.get(topic)
+    missing = sorted({*(range(max(numbers)) if known is None else known.replicas)} - {*numbers})
+    if missing:
+        return f"{topic} has partitions on other brokers or disks ({listed(missing)})"
+    if known is None and node.is_kraft:
+        return f"The cluster's metadata is not here, so {topic} may have partitions on other disks"
+    return None

@@ -22,7 +22,7 @@ from stratalog.jobs.reading.plan import looking_at
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import counted, time_text
 from stratalog.questions.assignments import current_assignments, topics_by_id
-from stratalog.questions.choosing import COMMAND_WORDS, missing_numbers, named_partitions
+from stratalog.questions.choosing import COMMAND_WORDS, named_partitions, parts_elsewhere
 from stratalog.records.internal_topics import CONSUMER_OFFSETS
 from stratalog.scanning.values import milliseconds_of
 from stratalog.scanning.words import python_words
@@ -183,9 +183,14 @@ class GroupsQuestion:
             groups=tuple(_group(name, known[name], people) for name in sorted(wanted)),
             lags=tuple(_with_owners([each for each in commits if each.group in wanted], people)),
             members=tuple(sorted(people, key=lambda each: each.group)),
-            notes=tuple(_gaps(numbers)),
+            notes=tuple(self._notes(numbers)),
             problems=tuple(self._damaged(found, [each for each in commits if each.group in wanted])),
         )
+
+    def _notes(self, numbers: Sequence[int]) -> Iterator[str]:
+        elsewhere = parts_elsewhere(self.disk, self.directories, CONSUMER_OFFSETS, numbers)
+        if elsewhere is not None:
+            yield f"{elsewhere}: their groups are not seen here."
 
     def _damaged(self, found: Sequence[FoundPartition], commits: Sequence[GroupLag]) -> Iterator[str]:
         """The damage at the ends of the logs that the groups read."""
@@ -276,15 +281,6 @@ def _with_owners(commits: Sequence[GroupLag], people: Sequence[GroupMember]) -> 
     for each in sorted(commits, key=lambda each: (each.group, each.topic, each.partition)):
         owner = owners.get((each.group, f"{each.topic}-{each.partition}"))
         yield GroupLag(**{**asdict(each), "member": owner})
-
-
-def _gaps(numbers: Sequence[int]) -> Iterator[str]:
-    missing = missing_numbers(numbers)
-    if missing:
-        yield (
-            f"{CONSUMER_OFFSETS} has partitions on other brokers or disks ({listed(missing)}): their groups "
-            "are not seen here."
-        )
 
 
 def _group_table(found: Sequence[ConsumerGroup]) -> Table:

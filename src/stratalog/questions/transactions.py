@@ -22,7 +22,7 @@ from stratalog.log.producers.entry import ProducerStateEntry
 from stratalog.log.producers.manager import DEFAULT_PRODUCER_ID_EXPIRATION_MS
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import counted, time_text
-from stratalog.questions.choosing import COMMAND_WORDS, missing_numbers, named_partitions
+from stratalog.questions.choosing import COMMAND_WORDS, named_partitions, parts_elsewhere
 from stratalog.records.internal_topics import TRANSACTION_STATE
 from stratalog.scanning.values import milliseconds_of
 from stratalog.scanning.words import python_words
@@ -34,6 +34,7 @@ ONGOING = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFe
 
 # A coordinator in these states has a transaction whose markers are not all written. Kafka: TransactionState
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_NOT_JUDGED = ": whether a transaction hangs is not known."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +75,15 @@ class PartitionProducer:
 class TransactionsReport(Report):
     """The transactional ids, and the producers of each partition that has any.
 
-    `shows_all` lists producers without an open transaction too.
+    `shows_all` lists producers without an open transaction too. `is_judged`: all coordinators are here, so it
+    is known which transactions hang.
     """
 
     now: int
     ids: tuple[TransactionalId, ...]
     producers: tuple[PartitionProducer, ...]
     shows_all: bool = False
+    is_judged: bool = True
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()  # partitions of an open transaction that are not in these directories
@@ -106,7 +109,7 @@ class TransactionsReport(Report):
         else:
             found = f"{counted(len(self.opened), 'transaction')} open in the logs"
             if not self.hanging:
-                return f"{found}; none hangs."
+                return f"{found}; {'none hangs' if self.is_judged else 'whether one hangs is not known'}."
             most = max(self.hanging, key=lambda each: each.held_back)
             found = (
                 f"{found}, {len(self.hanging)} of them hanging: {most.partition} holds back "
@@ -122,7 +125,11 @@ class TransactionsReport(Report):
         return f", and {listed(self.absent)} {'is' if len(self.absent) == 1 else 'are'} not among them"
 
     def tables(self) -> list[Table]:
-        return [_id_table(self.ids), _open_table(self.opened, self.now), *self._others()]
+        return [
+            _id_table(self.ids),
+            _open_table(self.opened, self.now, is_judged=self.is_judged),
+            *self._others(),
+        ]
 
     def _others(self) -> list[Table]:
         return [_producer_table(self.producers)] if self.shows_all else []
@@ -167,7 +174,7 @@ class TransactionsQuestion:
             there = named_partitions(self.disk, self.directories, ())
             wanted = named_partitions(self.disk, self.directories, self.names)
         now, problems, found = self.clock(), list[str](), list[PartitionProducer]()
-        ids, notes = self._ids(there)
+        ids, note = self._ids(there)
         for partition in wanted:
             try:
                 found += self._producers(partition, now)
@@ -175,38 +182,35 @@ class TransactionsQuestion:
                 problems.append(f"{partition.topic_partition}: {error}")
         return TransactionsReport(
             now=now,
-            ids=() if ids is None else tuple(ids),
-            producers=tuple(self._judged(found, ids, now)),
+            ids=tuple(ids),
+            producers=tuple(self._judged(found, ids, now, may_hang=note is None)),
             shows_all=self.shows_all,
-            notes=tuple(notes),
+            notes=() if note is None else (note,),
+            is_judged=note is None,
             problems=tuple(problems),
             absent=tuple(
                 sorted(
-                    {name for each in ids or () if each.state in _OPEN_STATES for name in each.partitions}
+                    {name for each in ids if each.state in _OPEN_STATES for name in each.partitions}
                     - {str(each.topic_partition) for each in there}
                 )
             ),
         )
 
-    def _ids(self, there: Sequence[FoundPartition]) -> tuple[list[TransactionalId] | None, list[str]]:
-        """What the coordinators of these directories know; None if not all of their topic is here."""
+    def _ids(self, there: Sequence[FoundPartition]) -> tuple[list[TransactionalId], str | None]:
+        """What the coordinators of these directories know, and if not all of their topic is here, a note."""
         numbers = [
             each.topic_partition.partition
             for each in there
             if each.topic_partition.topic == TRANSACTION_STATE
         ]
         if not numbers:
-            return None, [f"{TRANSACTION_STATE} is not here: whether a transaction hangs is not known."]
+            return [], f"{TRANSACTION_STATE} is not here{_NOT_JUDGED}"
         found = [
             _transactional_id(row) for row in transactions(list(self.directories)).to_table().to_pylist()
         ]
-        missing = missing_numbers(numbers)
-        if not missing:
-            return sorted(found, key=lambda each: each.transactional_id), []
-        return None, [
-            f"{TRANSACTION_STATE} has partitions on other brokers or disks ({listed(missing)}): whether a "
-            "transaction hangs is not known."
-        ]
+        elsewhere = parts_elsewhere(self.disk, self.directories, TRANSACTION_STATE, numbers)
+        note = None if elsewhere is None else elsewhere + _NOT_JUDGED
+        return sorted(found, key=lambda each: each.transactional_id), note
 
     def _producers(self, found: FoundPartition, now: int) -> Iterator[PartitionProducer]:
         entries, end = looking_at(
@@ -219,10 +223,10 @@ class TransactionsQuestion:
                 yield _producer(str(found.topic_partition), entry, 0 if first is None else end - first)
 
     def _judged(
-        self, found: Sequence[PartitionProducer], ids: Sequence[TransactionalId] | None, now: int
+        self, found: Sequence[PartitionProducer], ids: Sequence[TransactionalId], now: int, *, may_hang: bool
     ) -> Iterator[PartitionProducer]:
         """The same producers, with their transactional ids, and whether a transaction hangs."""
-        known = {each.producer_id: each for each in ids or ()}
+        known = {each.producer_id: each for each in ids}
         for each in found:
             owner = known.get(each.producer_id)
             is_late = now - each.last_timestamp > self.longest_timeout_ms
@@ -231,7 +235,7 @@ class TransactionsQuestion:
                 **{
                     **asdict(each),
                     "transactional_id": None if owner is None else owner.transactional_id,
-                    "is_hanging": ids is not None and each.first_offset is not None and is_late and is_orphan,
+                    "is_hanging": may_hang and each.first_offset is not None and is_late and is_orphan,
                 }
             )
 
@@ -283,7 +287,7 @@ def _id_table(found: Sequence[TransactionalId]) -> Table:
     )
 
 
-def _open_table(found: Sequence[PartitionProducer], now: int) -> Table:
+def _open_table(found: Sequence[PartitionProducer], now: int, *, is_judged: bool) -> Table:
     return Table(
         title="Open transactions",
         columns=[
@@ -307,7 +311,7 @@ def _open_table(found: Sequence[PartitionProducer], now: int) -> Table:
                 each.transactional_id or "-",
                 time_text(each.last_timestamp),
                 f"{(now - each.last_timestamp) // 1000} s",
-                "yes" if each.is_hanging else "no",
+                "yes" if each.is_hanging else "no" if is_judged else "not known",
             ]
             for each in found
         ],
