@@ -40,6 +40,17 @@ EVERY = {
     "quarantine purge": ["quarantine", "purge", "--all", "--dry-run"],
     "retain": ["retain", "--purge", "--dry-run", *KNOWN],
 }
+# All that take several directories.
+TWICE = {
+    **EVERY,
+    "audit": ["audit"],
+    "cat": ["cat", "rolled"],
+    "format": ["format", "--dry-run"],
+    "groups": ["groups"],
+    "offsets": ["offsets"],
+    "recover": ["recover", "--dry-run"],
+    "transactions": ["transactions"],
+}
 # These start a process, which takes a second.
 IN_PROCESSES = EVERY if current() == DEEP else {name: EVERY[name] for name in ("du", "ls", "index", "retain")}
 (LOGS,) = log_dirs("4.3.1", "clean")
@@ -48,6 +59,20 @@ IN_PROCESSES = EVERY if current() == DEEP else {name: EVERY[name] for name in ("
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     return fixture_copy("clean", tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_one_directory_was_read_twice_if_a_link_named_it_too(
+    name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(data)
+    before = contents(data)
+
+    assert main.run([*TWICE[name], str(data), str(link)]) == 2
+
+    assert f"{link} and {data} are one directory: name it once." in capsys.readouterr().err
+    assert contents(data) == before
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -76,6 +76,19 @@ def test_a_broker_starts_without_a_directory_on_a_read_only_mount(tmp_path: Path
     assert f"it takes {second} offline" in one.verdict
 
 
+def test_log_dirs_that_names_a_directory_twice_is_a_fault_of_the_broker(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    (tmp_path / "link").symlink_to(root)
+    paths = [str(root), str(tmp_path / "link")]
+
+    report = Checkup(directories=paths, siblings=paths).run()
+
+    assert (report.starts, report.status) == (False, 3)
+    assert [(each.kind.value, each.path) for each in report.refusals] == [("twice", str(root))]
+    assert report.refusals[0].remedy == f"Remove {paths[1]} from log.dirs."
+    assert len(report.states) == 1
+
+
 def test_a_clean_directory_has_nothing_to_read_again(tmp_path: Path) -> None:
     report = checked(fixture_copy("clean", tmp_path / "data"))
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from stratalog.directory.kind import check_log_directory
-from stratalog.errors import InvalidNameError
+from stratalog.errors import DiskError, InvalidNameError, UsageError
 from stratalog.files.entries import EntryKind, FileId, Path
 from stratalog.files.names import (
     REMOTE_LOG_INDEX_CACHE,
@@ -143,6 +144,24 @@ def find_duplicates(entries: Iterable[tuple[str, PartitionEntry]]) -> list[Probl
             words = f"{entry.topic_partition} is also in {other}"
             problems.append(Problem(path, words, "a broker refuses to start until one of them is moved away"))
     return problems
+
+
+def check_named_once(disk: DiskReader, paths: Sequence[str]) -> None:
+    """UsageError if two of these paths are one directory."""
+    for path, other in find_same(disk, paths).items():
+        raise UsageError(f"{path} and {other} are one directory: name it once.")
+
+
+def find_same(disk: DiskReader, paths: Sequence[str]) -> dict[str, str]:
+    """The paths that are another name of an earlier one, as a link or a second mount, each with that one."""
+    first: dict[FileId, str] = {}
+    same = {}
+    for path in paths if len(paths) > 1 else ():
+        with suppress(DiskError):  # reported by the code that reads it
+            status = disk.status(path)
+            if status is not None and (other := first.setdefault(status.id, path)) != path:
+                same[path] = other
+    return same
 
 
 def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:

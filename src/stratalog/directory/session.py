@@ -28,7 +28,7 @@ from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import NO_PROMISE, CleanShutdown, CleanShutdownFile
 from stratalog.directory.kind import check_log_directory
-from stratalog.directory.layout import classify
+from stratalog.directory.layout import check_named_once, classify
 from stratalog.directory.locking import MakeLock
 from stratalog.directory.log_directory import LogDirectory, why_unclean
 from stratalog.directory.lone_logs import check_not_in_use
@@ -46,6 +46,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.paths import absolute_path, command_text
+from stratalog.files.reading import DiskReader
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import RecoveryReport
@@ -100,7 +101,8 @@ class Session:
         self._fail_alone = fail_alone
         self._or_else = or_else
         self.directories = tuple(
-            LogDirectory(self._disk, path, make_lock, appends=appends) for path in unique_paths(directories)
+            LogDirectory(self._disk, path, make_lock, appends=appends)
+            for path in unique_paths(self._disk, directories)
         )
         self.recovery: RecoveryReport | None = None
 
@@ -243,7 +245,7 @@ def check_session(
     disk: Disk, directories: Iterable[Path], *, unclean: Unclean, or_else: str = _OR_ELSE
 ) -> list[str]:
     """Raises what `open` would raise, for a dry run: takes no lock and changes nothing. Returns the paths."""
-    paths = unique_paths(directories)
+    paths = unique_paths(disk, directories)
     for path in paths:
         check_log_directory(disk, path)
     for path in paths:
@@ -260,8 +262,15 @@ def check_session(
     return paths
 
 
-def unique_paths(directories: Iterable[Path]) -> list[str]:
-    """The absolute paths; UsageError if one is named twice, whatever the spelling."""
+def unique_paths(disk: DiskReader, directories: Iterable[Path]) -> list[str]:
+    """The absolute paths; UsageError if a directory is named twice, whatever the spelling or by a link."""
+    paths = absolute_paths(directories)
+    check_named_once(disk, paths)
+    return paths
+
+
+def absolute_paths(directories: Iterable[Path]) -> list[str]:
+    """The absolute paths; UsageError if two are the same, or there is none."""
     if isinstance(directories, str | bytes | os.PathLike):
         raise WrongTypeError(f"{directories!r} is one directory; give a list of them: [{directories!r}].")
     if not isinstance(directories, Iterable):

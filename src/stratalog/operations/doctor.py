@@ -18,16 +18,16 @@ from typing import NamedTuple
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.kind import are_brokers, check_log_directory
-from stratalog.directory.layout import classify
+from stratalog.directory.layout import check_named_once, classify, find_same
 from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_refused
-from stratalog.directory.session import unique_paths
+from stratalog.directory.session import absolute_paths
 from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.lock import is_locked
 from stratalog.files.names import META_PROPERTIES, PARTITION_METADATA, FileKind
-from stratalog.files.paths import join_path
+from stratalog.files.paths import absolute_path, join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.operations.report import (
@@ -184,7 +184,8 @@ class Checkup:
 
     def run(self) -> DoctorReport:
         """Look at all directories. NotALogDirectoryError if a path is not a log directory."""
-        paths = unique_paths(self.directories)
+        same = self._named_twice()
+        paths = [path for path in absolute_paths(self.directories) if path not in same]
         for path in paths:
             check_log_directory(self.disk, path)
         node = find_node(
@@ -195,6 +196,7 @@ class Checkup:
         )
         strays = tuple(self._strays(paths, node))
         refusals = (
+            *(_named_twice_in_log_dirs(path, other) for path, other in same.items()),
             *self._unformatted(paths),
             *startup_refusals(
                 self.disk,
@@ -214,6 +216,16 @@ class Checkup:
                 refusals, [*paths, *self._others(paths)], self.metadata_directory or node.metadata_directory
             ),
         )
+
+    def _named_twice(self) -> dict[str, str]:
+        """The log directories that log.dirs also names by another path: a broker refuses to start then.
+
+        UsageError if it is not log.dirs, but the user, who names a directory twice.
+        """
+        paths = absolute_paths(self.directories)
+        if not {*paths} <= {absolute_path(path) for path in self.siblings}:
+            check_named_once(self.disk, paths)
+        return find_same(self.disk, paths)
 
     def _others(self, paths: Sequence[str]) -> list[str]:
         return [path for path in self.siblings if path not in paths]
@@ -278,3 +290,8 @@ class Checkup:
         bases = sorted(sizes)
         first = max(0, bisect_right(bases, recovery_point) - 1)
         return sum(sizes[base] for base in bases[first:])
+
+
+def _named_twice_in_log_dirs(path: str, other: str) -> StartupRefusal:
+    words = f"log.dirs names this directory twice: {path} and {other} are one directory."
+    return StartupRefusal(RefusalKind.TWICE, other, "", words, f"Remove {path} from log.dirs.")

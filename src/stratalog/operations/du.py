@@ -90,7 +90,7 @@ class DiskUsage:
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
         directory."""
-        paths = unique_paths(self.directories)
+        paths = unique_paths(self.disk, self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
         check_names(self.disk, paths, self.names)

@@ -66,7 +66,7 @@ class Estimation:
         directory. The `problems` of the report name directories that cannot be read, and the others are still
         estimated; DiskError if there are no others.
         """
-        paths = unique_paths(self.directories)
+        paths = unique_paths(self.disk, self.directories)
         for path in paths:
             with suppress(DiskError):  # listed below
                 check_log_directory(self.disk, path)

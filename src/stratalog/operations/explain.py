@@ -56,7 +56,7 @@ class Explanation:
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
         directory."""
-        paths, now = unique_paths(self.directories), self.clock()
+        paths, now = unique_paths(self.disk, self.directories), self.clock()
         for path in paths:
             check_log_directory(self.disk, path)
         check_names(self.disk, paths, self.names)

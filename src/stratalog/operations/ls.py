@@ -54,7 +54,7 @@ class TopicListing:
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
         directory."""
-        paths = unique_paths(self.directories)
+        paths = unique_paths(self.disk, self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
         known = KnownTopics(self.disk, paths, self.sources)

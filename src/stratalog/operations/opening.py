@@ -134,7 +134,7 @@ class Opening:
 
     def _check_asked(self) -> None:
         """UsageError for a wrong request; before a recovery, because its cuts would not be reported."""
-        paths = unique_paths(self.directories)
+        paths = unique_paths(self.disk, self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
         KnownTopics(self.disk, paths, self.sources)
@@ -145,7 +145,7 @@ class Opening:
 
         A broker takes such a directory offline. The checkpoint's facts are lost, such as where a log starts.
         """
-        paths = unique_paths(self.directories)
+        paths = unique_paths(self.disk, self.directories)
         for path in paths:
             if self._is_unclean(path):
                 continue  # recovery rewrites it
@@ -167,7 +167,7 @@ class Opening:
         return tuple(
             f"{checkpoint.path}: {problem.words}. It is treated as empty, as a broker treats it: "
             f"{checkpoint.row.without_it}."
-            for path in unique_paths(self.directories)
+            for path in unique_paths(self.disk, self.directories)
             for checkpoint, problem in self._bad_checkpoints(path)
         )
 

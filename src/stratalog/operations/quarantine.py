@@ -90,7 +90,7 @@ class QuarantineRequest:
         if not self.disk.exists(place):
             raise UsageError(f"--to {target}: {place} does not exist.")
         check_place(self.disk, place, self.directories, option="--to")
-        if place in unique_paths(self.directories):
+        if place in unique_paths(self.disk, self.directories):
             raise UsageError(f"--to {target}: this is in a log directory. Name a file elsewhere.")
         if not dry_run:
             try:
@@ -153,7 +153,7 @@ class QuarantineRequest:
         return chosen
 
     def _found(self) -> Iterator[tuple[KeptRange, Quarantine]]:
-        paths = unique_paths(self.directories)
+        paths = unique_paths(self.disk, self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
         found = [
@@ -171,7 +171,7 @@ class QuarantineRequest:
                     yield KeptRange(id=id_of(entry), place=place, entry=entry), quarantine
 
     def _places(self) -> list[str]:
-        own = set(unique_paths(self.directories))
+        own = set(unique_paths(self.disk, self.directories))
         return [place for place in map(absolute_path, self.places) if place not in own]
 
     def _is_meant(self, entry: ManifestEntry) -> bool:

@@ -96,7 +96,7 @@ class _Formatting:
         make_id: MakeId,
     ) -> None:
         self.options = options
-        self._log_dirs = unique_paths(directories)
+        self._log_dirs = unique_paths(disk, directories)
         special = options.metadata_directory
         self._metadata_directory = self._log_dirs[0] if special is None else absolute_path(special)
         self._paths = list(dict.fromkeys([*self._log_dirs, self._metadata_directory]))

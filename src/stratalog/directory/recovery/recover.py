@@ -50,7 +50,6 @@ from stratalog.errors import (
     LogDirLockedError,
     NotALogDirectoryError,
     StratalogError,
-    UsageError,
 )
 from stratalog.files.disk import Disk
 from stratalog.files.entries import FileId
@@ -163,7 +162,6 @@ class _Recovery:
     def _begin(self) -> None:
         """Lock and read all directories, before the first change in any."""
         self._tell(Phase.SURVEYING)
-        self._check_unique()
         places = {"--quarantine": self._options.quarantine, "--work-dir": self._options.work_dir}
         for option, place in places.items():
             if place is not None:
@@ -219,15 +217,6 @@ class _Recovery:
                 known.add(identity)
                 self._place_locks.append(Locks(place, self._make_lock))
                 self._place_locks[-1].take()
-
-    def _check_unique(self) -> None:
-        seen: dict[FileId, DirectoryRecovery] = {}
-        for directory in self._directories:
-            identity = _identity(self._disk, directory.path)
-            if identity is not None:
-                other = seen.setdefault(identity, directory)
-                if other is not directory:
-                    raise UsageError(f"{directory.path} and {other.path} are one directory: name it once.")
 
     def _find_node(self, settings: RecoverySources) -> None:
         self._node = find_node(

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from stratalog.directory.layout import check_named_once
 from stratalog.directory.partitions import FoundPartition, list_partitions, partition_at
 from stratalog.errors import MissingPathError, NotALogDirectoryError, UsageError
 from stratalog.files.disk import EntryKind
@@ -64,7 +65,10 @@ def all_partitions(disk: DiskReader, options: ReadOptions) -> list[FoundPartitio
 
 
 def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
-    """Directories for paths and patterns, each once and absolute; UsageError if a path matches nothing."""
+    """Directories for paths and patterns, each once and absolute.
+
+    UsageError if a path matches nothing, or two paths are one directory.
+    """
     expanded: dict[str, None] = {}
     for path in paths:
         plain = readable_path(path)
@@ -74,7 +78,8 @@ def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
         if not matches:
             raise UsageError(f"{path} matches no directory.")
         expanded.update(dict.fromkeys(matches))
-    return list(expanded)
+    check_named_once(disk, found := list(expanded))
+    return found
 
 
 def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) -> list[FoundPartition]:

@@ -77,7 +77,7 @@ class AuditRequest:
         directory. Anything that cannot be read is a finding, and the rest is still audited. If a directory
         cannot be read, a name that no other directory has is only a note.
         """
-        paths = unique_paths(self.directories)
+        paths = unique_paths(self.disk, self.directories)
         for path in paths:
             with suppress(DiskError):  # an unreadable disk is a finding
                 check_log_directory(self.disk, path)

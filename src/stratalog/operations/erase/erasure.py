@@ -232,7 +232,7 @@ class Erasure:
 
     def _places(self, paths: Sequence[str]) -> list[str]:
         """The directories that are only quarantines."""
-        found = unique_paths(self.quarantines) if self.quarantines else []
+        found = unique_paths(self.disk, self.quarantines) if self.quarantines else []
         return [place for place in found if place not in paths]
 
 
