@@ -92,3 +92,25 @@ def test_a_command_on_a_terminal_says_it(is_terminal: bool, tmp_path: Path) -> N
 
     assert done.returncode == 0
     assert told.decode().count("Compiling kernels") == int(is_terminal)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled")
+def test_a_command_did_not_say_that_it_compiles_again_at_each_run(tmp_path: Path) -> None:
+    (logs,) = log_dirs("4.3.1", "clean")
+    full_disk = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+
+    done = subprocess.run(
+        [sys.executable, "-c", full_disk + PROGRAM, "cat", str(logs)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Compiled kernels cannot be cached in {tmp_path}")
+    assert line.endswith("Set NUMBA_CACHE_DIR to a folder that this user can write.")

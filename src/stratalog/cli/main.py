@@ -17,7 +17,8 @@ from stratalog.cli.interrupts import raise_dropped_interrupts
 from stratalog.cli.lazy import LazyCommands
 from stratalog.cli.output import ExitCode, Output
 from stratalog.errors import ConfigError, DiskError, StratalogError, UsageError
-from stratalog.records.kernels.compiling import tell_compiling
+from stratalog.operations.words import sentence
+from stratalog.records.kernels.compiling import tell_compiling, tell_uncached
 from stratalog.version import __version__
 
 COMMANDS = (
@@ -89,6 +90,7 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.FAILED
     if sys.stderr.isatty():
         tell_compiling(CompileNotice(output.say))
+    tell_uncached(lambda words: output.say(sentence(words)))
     try:
         status = _run(output, arguments)
         sys.stdout.flush()
@@ -100,6 +102,8 @@ def run(arguments: Sequence[str]) -> int:
         with suppress(OSError):
             output.error(_unwritable(error))
         return ExitCode.FAILED
+    finally:
+        tell_uncached(None)
     return status
 
 

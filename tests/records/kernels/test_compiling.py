@@ -21,3 +21,16 @@ def test_only_the_last_listener_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     compiling.compiling(False)
 
     assert (first, second) == ([True], [False])
+
+
+def test_words_about_the_cache_reach_the_last_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "_on_uncached", None)
+    said: list[str] = []
+
+    compiling.uncached("nobody listens")
+    compiling.tell_uncached(said.append)
+    compiling.uncached("no room")
+    compiling.tell_uncached(None)
+    compiling.uncached("nobody listens")
+
+    assert said == ["no room"]

@@ -333,7 +333,7 @@ def test_words_tell_what_matters_to_machine_code() -> None:
 
 
 def test_an_error_of_machine_code_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratalog.records.kernels.loaded._folders", lambda: (tmp_path,))
+    monkeypatch.setattr("stratalog.records.kernels.loaded.cache_folders", lambda: (tmp_path,))
     stamp = current_stamp()
     assert stamp is not None
     for status in (0, 1, -1, -2):

@@ -1,4 +1,4 @@
-"""Who wants to know when kernels are compiled: a command that explains why it takes long.
+"""Who wants to know when kernels are compiled, or cannot be kept: a command that explains why it takes long.
 
 Apart from `machine.py`, so that a listener can be named before Numba is imported.
 """
@@ -14,6 +14,7 @@ One kernel may compile others in between. All calls come from threads that hold 
 """
 
 _listener: OnCompiling | None = None
+_on_uncached: Callable[[str], object] | None = None
 
 
 def tell_compiling(listener: OnCompiling | None) -> None:
@@ -26,3 +27,15 @@ def compiling(begins: bool) -> None:
     """Tell the listener, if there is one."""
     if _listener is not None:
         _listener(begins)
+
+
+def tell_uncached(listener: Callable[[str], object] | None) -> None:
+    """From now on, tell this listener in words if compiled kernels cannot be kept for other processes."""
+    global _on_uncached
+    _on_uncached = listener
+
+
+def uncached(words: str) -> None:
+    """Tell that listener, if there is one."""
+    if _on_uncached is not None:
+        _on_uncached(words)

@@ -83,7 +83,7 @@ class LoadedKernel:
         if stamp is None:
             return None
         name = file_name(self._name, [each if isinstance(each, str) else _words(*each) for each in kinds])
-        for folder in _folders():
+        for folder in cache_folders():
             try:
                 image = from_file((folder / name).read_bytes(), stamp)
                 if image is not None:
@@ -210,7 +210,7 @@ def current_stamp() -> str | None:
 
 
 @cache
-def _folders() -> tuple[Path, ...]:
+def cache_folders() -> tuple[Path, ...]:
     """Where Numba may have cached the kernels of this package: only folders that it would read itself."""
     from hashlib import sha1
 

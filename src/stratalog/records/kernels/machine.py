@@ -28,13 +28,14 @@ from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
 from stratalog.null_handler import add_null_handler
-from stratalog.records.kernels.compiling import compiling
+from stratalog.records.kernels.compiling import compiling, uncached
 from stratalog.records.kernels.images import from_file, to_file
 from stratalog.records.kernels.jit import Forms, Kernel, maker_of
 from stratalog.records.kernels.linking import UnlinkableError, image_of, words_of
 from stratalog.records.kernels.loaded import (
     PACKAGE,
     are_sources_unchanged,
+    cache_folders,
     current_stamp,
     file_name,
     sources_hash,
@@ -206,10 +207,13 @@ def _save_cached(store: Any, signature: Any, compiled: Any) -> None:  # Any: Num
 
 @cache
 def _say_uncached() -> None:
-    logger.warning(
-        "compiled kernels cannot be cached: each process compiles them again, which takes some seconds. Set "
-        "NUMBA_CACHE_DIR to a folder that this user can write."
+    tried = " or ".join(map(str, cache_folders()))
+    words = (
+        f"compiled kernels cannot be cached in {tried}: each process compiles them again, which takes some "
+        "seconds. Set NUMBA_CACHE_DIR to a folder that this user can write."
     )
+    logger.warning(words)
+    uncached(words)
 
 
 @cache
