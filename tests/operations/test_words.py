@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.operations.words import size_text, span_text, time_text
+from stratalog.operations.words import first_names, size_text, span_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,11 @@ def test_times_are_written_in_utc() -> None:
     assert time_text(0) == "1970-01-01 00:00:00"
     assert time_text(1_767_225_600_005) == "2026-01-01 00:00:00"
     assert time_text(-1) == "-"
+
+
+def test_of_many_names_the_first_few_are_written() -> None:
+    names = [f"t-{number}" for number in range(12)]
+
+    assert first_names(names[:1]) == "t-0"
+    assert first_names(names[:3]) == "t-0, t-1, t-2 (3 logs)"
+    assert first_names(names) == "t-0, t-1, t-2 and 9 more (12 logs)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,30 @@ def test_files_are_removed_by_a_run_after_their_delay_and_the_report_says_when(
     assert partition["waiting_files"] == []
     assert planted.files("orders", ".deleted") == []
     assert json.loads((planted.data / MARKER).read_text())["brokerEpoch"] == EPOCH
+
+
+@pytest.mark.parametrize("command", ["retain", "compact"])
+def test_each_log_of_a_broker_had_the_same_line_about_its_refusal(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topics: dict[str, Any] = {f"topic-{number}": {} for number in range(5)}
+    with Planted(tmp_path, **topics) as planted:
+        for topic in topics:
+            planted.fill(topic, 3)
+
+    assert run(planted, settings=False, command=command) == 3
+
+    lines = [line for line in capsys.readouterr().err.splitlines() if "refused" in line]
+    assert [line.partition(", its settings")[0] for line in lines] == [
+        "topic-0-0, topic-1-0, topic-2-0 and 2 more (5 logs): refused"
+    ]
+
+    run(planted, "--json", settings=False, command=command)
+
+    (directory,) = json.loads(capsys.readouterr().out)["directories"]
+    assert [(found["partition"], bool(found["refused"])) for found in directory["partitions"]] == [
+        (f"{topic}-0", True) for topic in topics
+    ]
 
 
 def test_a_dry_run_tells_the_same_and_changes_nothing(

@@ -1,8 +1,11 @@
-"""Numbers as people read them, in tables and sentences."""
+"""Numbers and lists of names as people read them, in tables and sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+
+_MOST_NAMES = 3
 
 
 def size_text(size: int) -> str:
@@ -43,6 +46,14 @@ def span_text(span_ms: int) -> str:
 def counted(count: int, word: str) -> str:
     """`1 log`, `2 logs`."""
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def first_names(names: Sequence[str], word: str = "log") -> str:
+    """`a-0, a-1, a-2 and 9 more (12 logs)`: the names, or the first few of many with their number."""
+    if len(names) == 1:
+        return names[0]
+    rest = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{rest} ({counted(len(names), word)})"
 
 
 def sentence(reason: str) -> str:

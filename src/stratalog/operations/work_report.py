@@ -9,7 +9,7 @@ from stratalog.files.paths import last_name
 from stratalog.log.retention import Decision
 from stratalog.operations.looking import WaitingFile
 from stratalog.operations.report import PLANNED, DirectoriesReport, Table, WorkedDirectory
-from stratalog.operations.words import size_text, time_text
+from stratalog.operations.words import first_names, size_text, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +127,17 @@ class WorkReport(DirectoriesReport):
         )
 
     def _words(self) -> Iterator[str]:
+        refused: dict[str, list[str]] = {}  # the names by the reason, which thousands of logs may share
+        for partition in self.partitions:
+            if partition.refusal is not None:
+                refused.setdefault(partition.refusal, []).append(partition.name)
+        for reason, names in refused.items():
+            yield f"{first_names(names)}: refused, {reason}"
         for directory in self.directories:
             yield from directory.error_words
             for partition in directory.partitions:
                 if partition.not_known is not None:
                     yield f"{partition.name}: not known, {partition.not_known}"
-                if partition.refusal is not None:
-                    yield f"{partition.name}: refused, {partition.refusal}"
                 if partition.error is not None:
                     yield f"{partition.name}: {partition.error}"
                 if partition.cleaned is not None and (count := partition.cleaned.records_without_key):
