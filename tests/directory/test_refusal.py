@@ -9,6 +9,7 @@ import pytest
 
 from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_refused, unreadable
 from stratalog.errors import DiskError
+from stratalog.files.reading import DiskReader
 
 DIRECTORIES = ["/one", "/two"]
 
@@ -47,7 +48,15 @@ def test_a_directory_whose_meta_properties_cannot_be_read_is_not_looked_at() -> 
 
 
 def test_what_cannot_be_read_takes_its_directory_offline() -> None:
-    found = unreadable("/two", "x", DiskError("/two/x", "could not open it: Permission denied"))
+    found = unreadable(DiskReader(), "/two", "x", DiskError("/two/x", "could not open it: Permission denied"))
 
     assert (found.kind, found.takes_offline, found.path) == (RefusalKind.UNREADABLE, True, "/two/x")
     assert found.reason == "It cannot be read: could not open it: Permission denied."
+
+
+def test_what_could_not_be_seen_says_nothing_about_the_broker() -> None:
+    unseen = StartupRefusal(RefusalKind.NOT_SEEN, "/one", "x", "No.", "Ask root.")
+
+    assert not is_start_refused([unseen], DIRECTORIES, "/one")
+    assert unseen.with_remedy("Move it.").remedy == "Ask root."
+    assert "may or may not" in unseen.consequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from stratalog.operations.doctor import Checkup, DoctorReport
 from tests.directory.lone import lone
 from tests.directory.refused import ACCEPTED, REFUSED, with_second
 from tests.manager.running import contents, fixture_copy
+from tests.operations.test_recover_owners import as_nobody, reachable
+
+__all__ = ["reachable"]
 
 # A broker starts there, and sets the partition aside.
 STRAY = (
@@ -87,6 +91,83 @@ def test_log_dirs_that_names_a_directory_twice_is_a_fault_of_the_broker(tmp_path
     assert [(each.kind.value, each.path) for each in report.refusals] == [("twice", str(root))]
     assert report.refusals[0].remedy == f"Remove {paths[1]} from log.dirs."
     assert len(report.states) == 1
+
+
+CHECKPOINT = "recovery-point-offset-checkpoint"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+OWNER = 1001  # some user, who is neither root nor nobody
+
+
+@pytest.fixture
+def of_another(reachable: Path) -> Path:
+    """A clean directory that belongs to another user, and that everybody may read."""
+    root = fixture_copy("clean", reachable / "data")
+    for path in (root, *root.rglob("*")):
+        os.chown(path, OWNER, OWNER)
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    assert checked(root).may_start  # compiles the kernels, which user nobody cannot
+    return root
+
+
+@as_root
+def test_the_broker_was_blamed_for_a_file_that_only_this_user_may_not_read(of_another: Path) -> None:
+    (of_another / CHECKPOINT).chmod(0o600)
+
+    with as_nobody():
+        report = checked(of_another)
+
+    (found,) = report.refusals
+    assert (found.kind.value, found.path) == ("not_seen", str(of_another / CHECKPOINT))
+    assert found.reason == "User 65534, who runs this command, may not read it."
+    assert "user 1001, who owns the log directory" in found.remedy
+    assert (report.starts, report.may_start, report.status) == (True, False, 3)
+    assert report.verdict == (
+        "It is not known whether the broker can be started: this user may not read "
+        f"{of_another / CHECKPOINT}."
+    )
+    assert checked(of_another).may_start
+
+
+@as_root
+def test_a_file_that_the_owner_may_not_read_either_keeps_the_broker_from_starting(of_another: Path) -> None:
+    (of_another / CHECKPOINT).chmod(0o600)
+    os.chown(of_another / CHECKPOINT, 0, 0)
+
+    with as_nobody():
+        report = checked(of_another)
+
+    assert {refusal.kind.value for refusal in report.refusals} == {"unreadable", "owner"}
+    assert report.verdict.startswith("The broker will not start")
+
+
+@as_root
+def test_nobody_is_told_to_move_or_restore_what_could_not_be_seen(of_another: Path) -> None:
+    for path in of_another.iterdir():
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+    with as_nobody():
+        report = checked(of_another)
+
+    assert {refusal.kind.value for refusal in report.refusals} == {"not_seen"}
+    assert {refusal.remedy for refusal in report.refusals} == {
+        "Run this command as root, or as user 1001, who owns the log directory."
+    }
+    assert len(report.refusals) == len({refusal.path for refusal in report.refusals})
+
+
+@as_root
+def test_a_known_reason_comes_before_what_could_not_be_seen(of_another: Path) -> None:
+    (of_another / CHECKPOINT).chmod(0o600)
+    (of_another / "rolled-0" / "partition.metadata").write_bytes(bytes(40))
+
+    with as_nobody():
+        report = checked(of_another)
+
+    assert report.verdict == (
+        "The broker will not start: it refuses to start because of "
+        f"{of_another}/rolled-0/partition.metadata. Not everything was checked: this user may not read "
+        f"{of_another / CHECKPOINT}."
+    )
 
 
 def test_a_clean_directory_has_nothing_to_read_again(tmp_path: Path) -> None:

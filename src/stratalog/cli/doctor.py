@@ -23,7 +23,7 @@ def doctor(output: Output, *, directories: tuple[str, ...], config: Path | None)
     may run. Only names, sizes and small files are read, so it takes seconds; `audit` checks every byte.
 
     Exit status: 0 if a broker can be started; 1 if it can, but would not serve every partition; 2 for wrong
-    usage; 3 if Kafka would refuse to start, or take a directory offline.
+    usage; 3 if Kafka would refuse to start, or take a directory offline, or if this user may not read a file.
     """
     from stratalog.operations.doctor import Checkup
 

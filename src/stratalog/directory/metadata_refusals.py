@@ -120,7 +120,7 @@ def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusa
     try:
         data = disk.read_file(join_path(directory, name))
     except DiskError as error:
-        yield unreadable(directory, name, error)
+        yield unreadable(disk, directory, name, error)
         return
     problem = None if data is None else _quorum_problem(data)
     if problem is not None:
@@ -150,7 +150,7 @@ def _of_bootstrap(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
     try:
         problem = bootstrap_problem(disk, directory)
     except DiskError as error:
-        yield unreadable(directory, BOOTSTRAP_CHECKPOINT, error)
+        yield unreadable(disk, directory, BOOTSTRAP_CHECKPOINT, error)
         return
     if problem is not None:
         yield StartupRefusal(

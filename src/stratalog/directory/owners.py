@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from stratalog.directory.layout import Layout
-from stratalog.errors import FileOwnerError
+from stratalog.errors import AccessDeniedError, DiskError, FileOwnerError
 from stratalog.files.entries import EntryKind, FileStatus
 from stratalog.files.names import LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS, FileKind
-from stratalog.files.paths import join_path
+from stratalog.files.paths import join_path, parent_path, prefix_of
 from stratalog.files.reading import DiskReader
 
 ROOT = 0
 _READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # each includes the permission before it
+_LIST = 0o5
 _READ_AT_START = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
 
 
@@ -75,9 +77,46 @@ def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileSt
         else:
             is_written = name.endswith(FileKind.LOG.value) or name in newest[directory]
             needed = _WRITE if is_written else _READ
-        bits = status.mode >> 6 if status.user == root.user else status.mode >> 3 | status.mode
-        if bits & needed != needed:
+        if not _permits(status, root.user, needed):
             yield path, status, root.user
+
+
+def is_refused_only_here(disk: DiskReader, directory: str, error: DiskError) -> bool:
+    """Whether this user may not read what the broker's user may read, as far as owners and modes show.
+
+    Then the error says nothing about the broker. Its user is assumed to be the owner of the log directory.
+    """
+    if not isinstance(error, AccessDeniedError):
+        return False
+    owner = owner_of(disk, directory)
+    if owner is None or owner == ROOT:
+        return True
+    if owner == current_user():
+        return False
+    path = error.path
+    while True:
+        with suppress(DiskError):  # this user may not enter its folder, which is looked at next
+            status = disk.status(path)
+            if status is not None:
+                needed = _LIST if status.kind is EntryKind.DIRECTORY else _READ
+                if not _permits(status, owner, needed):
+                    return False
+        if not path.startswith(prefix_of(directory)):
+            return True
+        path = parent_path(path)
+
+
+def owner_of(disk: DiskReader, path: str) -> int | None:
+    """The user who owns a file or directory; None if that cannot be seen."""
+    with suppress(DiskError):
+        status = disk.status(path)
+        return None if status is None else status.user
+    return None
+
+
+def _permits(status: FileStatus, user: int, needed: int) -> bool:
+    bits = status.mode >> 6 if status.user == user else status.mode >> 3 | status.mode
+    return bits & needed == needed
 
 
 def _newest_segment(disk: DiskReader, partition: str) -> tuple[str, ...]:

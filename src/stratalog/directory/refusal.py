@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from stratalog.directory.owners import current_user, is_refused_only_here, owner_of
 from stratalog.errors import DiskError
 from stratalog.files.names import META_PROPERTIES
-from stratalog.files.paths import join_path
+from stratalog.files.paths import join_path, prefix_of
+from stratalog.files.reading import DiskReader
 
 RECOVER_ALL = "Run `stratalog recover --all`"
 
@@ -36,6 +38,7 @@ class RefusalKind(Enum):
     OWNER = "owner"
     READ_ONLY = "read_only"
     UNREADABLE = "unreadable"
+    NOT_SEEN = "not_seen"
 
 
 class StartupRefusal(NamedTuple):
@@ -62,7 +65,18 @@ class StartupRefusal(NamedTuple):
         return self.remedy.startswith(RECOVER_ALL)
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether it is only that this user may not look: the broker may be able to use the file."""
+        return self.kind is RefusalKind.NOT_SEEN
+
+    def with_remedy(self, remedy: str) -> StartupRefusal:
+        """The same with another remedy, unless it is only that this user may not look."""
+        return self if self.is_unseen else self._replace(remedy=remedy)
+
+    @property
     def consequence(self) -> str:
+        if self.is_unseen:
+            return "So it was not checked, and a broker may or may not be able to use it."
         if self.takes_offline:
             return "A broker takes this log directory offline because of it."
         return "A broker refuses to start because of it."
@@ -75,9 +89,9 @@ def is_start_refused(
 
     It continues without a directory that it has taken offline, unless that directory has the cluster's
     metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that
-    directory.
+    directory. What could not be looked at counts for nothing.
     """
-    found = list(refusals)
+    found = [each for each in refusals if not each.is_unseen]
     offline = {each.directory for each in found if each.takes_offline}
     unseen = {each.directory for each in found if each.takes_offline and each.name == META_PROPERTIES}
     if any(not each.takes_offline and each.directory not in unseen for each in found):
@@ -85,8 +99,10 @@ def is_start_refused(
     return metadata_directory in offline or (bool(offline) and offline.issuperset(directories))
 
 
-def unreadable(directory: str, name: str, error: DiskError) -> StartupRefusal:
+def unreadable(disk: DiskReader, directory: str, name: str, error: DiskError) -> StartupRefusal:
     """The reason for a file or folder that cannot be read."""
+    if is_refused_only_here(disk, directory, error):
+        return _not_seen(disk, directory, error)
     reason = error.reason if error.reason.endswith(".") else f"{error.reason}."
     return StartupRefusal(
         RefusalKind.UNREADABLE,
@@ -96,4 +112,21 @@ def unreadable(directory: str, name: str, error: DiskError) -> StartupRefusal:
         "Check its owner and its permissions, whether something else has its name, and whether its disk is "
         "sound.",
         takes_offline=True,
+    )
+
+
+def _not_seen(disk: DiskReader, directory: str, error: DiskError) -> StartupRefusal:
+    is_inside = error.path.startswith(prefix_of(directory))
+    owner = owner_of(disk, directory)
+    whose = (
+        "the user who owns the log directory"
+        if owner is None
+        else f"user {owner}, who owns the log directory"
+    )
+    return StartupRefusal(
+        RefusalKind.NOT_SEEN,
+        directory,
+        error.path.removeprefix(prefix_of(directory)) if is_inside else "",
+        f"User {current_user()}, who runs this command, may not read it.",
+        f"Run this command as root, or as {whose}.",
     )

@@ -108,7 +108,7 @@ def startup_refusals(
         try:
             layouts.append(classify(disk, path))
         except DiskError as error:
-            found.append(unreadable(path, "", error))
+            found.append(unreadable(disk, path, "", error))
     for layout in layouts:
         found += _of_layout(disk, layout)
     everywhere = [
@@ -128,7 +128,8 @@ def startup_refusals(
                 "Compare the two, and move the older one out of the log directories.",
             )
         )
-    return tuple(found)
+    # Several checks may be refused the same file.
+    return tuple(dict.fromkeys(found))
 
 
 def _of_mounts(disk: DiskReader, paths: list[str]) -> Iterator[StartupRefusal]:
@@ -159,7 +160,7 @@ def _of_nodes(
         except CorruptCheckpointError as error:
             refusal = _bad_meta(path, error.reason)
         except DiskError as error:
-            refusal = unreadable(path, META_PROPERTIES, error)
+            refusal = unreadable(disk, path, META_PROPERTIES, error)
         else:
             if meta is None:
                 missing.append(path)
@@ -243,7 +244,7 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
             yield from _of_log_end(disk, directory, entry.name)
     for name in (*layout.waiting, *layout.strays):
         for refusal in _of_partition(disk, directory, name):
-            yield refusal._replace(remedy=_MOVE_FOLDER)
+            yield refusal.with_remedy(_MOVE_FOLDER)
 
 
 def _of_metadata_place(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
@@ -256,7 +257,7 @@ def _of_metadata_place(disk: DiskReader, directory: str) -> Iterator[StartupRefu
         return  # the folder is missing before the first start; or it is a file, which is reported elsewhere
     for refusal in _of_partition(disk, directory, METADATA_DIRECTORY):
         is_movable = refusal.kind is RefusalKind.FILE_NAME
-        yield refusal if is_movable else refusal._replace(remedy="Restore it from a backup.")
+        yield refusal if is_movable else refusal.with_remedy("Restore it from a backup.")
 
 
 def _of_marker(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
@@ -272,7 +273,7 @@ def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal
         try:
             checkpoint.read()
         except DiskError as error:
-            yield unreadable(directory, checkpoint.name, error)
+            yield unreadable(disk, directory, checkpoint.name, error)
             continue
         problem = checkpoint.problem
         if problem is not None and checkpoint.takes_offline:
@@ -291,7 +292,7 @@ def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
     try:
         found = [*out_of_reach(disk, layout)]
     except DiskError as error:
-        yield unreadable(layout.directory, "", error)
+        yield unreadable(disk, layout.directory, "", error)
         return
     for path, status, user in found:
         yield StartupRefusal(
@@ -310,7 +311,7 @@ def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[Startup
     try:
         found = damage_at_end_of(disk, join_path(directory, name))
     except DiskError as error:
-        yield unreadable(directory, name, error)
+        yield unreadable(disk, directory, name, error)
         return
     if found is not None:
         file, damage = found
@@ -329,7 +330,7 @@ def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[Start
     try:
         entries = disk.list_directory(path)
     except DiskError as error:
-        yield unreadable(directory, name, error)
+        yield unreadable(disk, directory, name, error)
         return
     for entry in entries:
         if entry.kind is EntryKind.FILE and not _has_offset(entry.name):
@@ -382,7 +383,9 @@ def _of_aborted(
         name = join_path(partition, file.name)
         try:
             version = refused_version(disk.read_file(join_path(directory, name)) or b"", file.offset)
-        except DiskError:  # a folder, or unreadable: reported elsewhere
+        except DiskError as error:  # a folder, or not for the broker's user either: reported elsewhere
+            if (refusal := unreadable(disk, directory, name, error)).is_unseen:
+                yield refusal
             continue
         if version is not None:
             yield StartupRefusal(
@@ -414,7 +417,7 @@ def _of_partition_metadata(disk: DiskReader, directory: str, partition: str) -> 
             "hand; without the file a broker renames the folder to -stray and does not serve it.",
         )
     except DiskError as error:
-        yield unreadable(directory, name, error)
+        yield unreadable(disk, directory, name, error)
 
 
 def _of_leader_epochs(disk: DiskReader, directory: str, partition: str) -> Iterator[StartupRefusal]:
@@ -431,4 +434,4 @@ def _of_leader_epochs(disk: DiskReader, directory: str, partition: str) -> Itera
             takes_offline=not isinstance(error, CheckpointNumberError),
         )
     except DiskError as error:
-        yield unreadable(directory, name, error)
+        yield unreadable(disk, directory, name, error)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
@@ -90,6 +90,10 @@ class DoctorReport(Report):
         return not self.refusals
 
     @property
+    def _unseen(self) -> tuple[StartupRefusal, ...]:
+        return tuple(each for each in self.refusals if each.is_unseen)
+
+    @property
     def status(self) -> Status:
         if not self.may_start:
             return Status.FAILED
@@ -98,14 +102,19 @@ class DoctorReport(Report):
     @property
     def verdict(self) -> str:
         used = [state.directory for state in self.states if state.is_in_use]
+        known = [each for each in self.refusals if not each.is_unseen]
         if not self.starts:
-            found = f"The broker will not start: {why_not_started(self.refusals)}."
-        elif self.refusals:
-            found = f"The broker must not be started yet: {why_not_started(self.refusals)}."
+            found = f"The broker will not start: {why_not_started(known)}."
+        elif known:
+            found = f"The broker must not be started yet: {why_not_started(known)}."
+        elif self._unseen:
+            found = f"It is not known whether the broker can be started: {why_not_started(self._unseen)}."
         elif used:
             found = "All is well."
         else:
             found = "The broker can be started."
+        if known and self._unseen:
+            found += f" Not everything was checked: {why_not_started(self._unseen)}."
         if not self.has_metadata:
             found += f" {_NO_METADATA}"
         if self.strays:
@@ -142,7 +151,8 @@ class DoctorReport(Report):
                 columns=["!partition", "why", "what to do"],
                 rows=[[stray.path, f"{stray.reason}.", _STRAY_REMEDY] for stray in self.strays],
             ),
-            refusals_table(self.refusals),
+            refusals_table([each for each in self.refusals if not each.is_unseen]),
+            replace(refusals_table(self._unseen), title="What could not be checked"),
         ]
 
     def words(self) -> Sequence[str]:

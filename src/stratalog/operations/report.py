@@ -205,7 +205,11 @@ def refusals_table(refusals: Sequence[StartupRefusal]) -> Table:
 
 def why_not_started(refusals: Sequence[StartupRefusal]) -> str:
     """The first thing that keeps a broker from starting, and the number of others."""
-    first = next((each for each in refusals if not each.takes_offline), refusals[0])
+    known = [each for each in refusals if not each.is_unseen]
+    if not known:
+        more = f" and {counted(len(refusals) - 1, 'other')}" if len(refusals) > 1 else ""
+        return f"this user may not read {refusals[0].path}{more}"
+    first = next((each for each in known if not each.takes_offline), known[0])
     how = f"takes {first.directory} offline" if first.takes_offline else "refuses to start"
     more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
     return f"it {how} because of {first.path}{more}"
