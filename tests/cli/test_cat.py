@@ -197,7 +197,7 @@ def test_an_offset_that_is_not_there_is_told(
 
     shown = capsysbinary.readouterr()
     assert shown.out == b""
-    assert shown.err == b"orders-0 has no offset 500: it has the offsets 0 to 100.\n"
+    assert shown.err == b"orders-0 has no offset 500: its offsets begin at 0 and end before 100.\n"
 
 
 def test_damage_is_refused_or_left_out(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

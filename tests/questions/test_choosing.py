@@ -94,7 +94,7 @@ def test_a_partition_without_the_offset_is_named(log_dir: Path) -> None:
     options, notes = starting_at(chosen([str(log_dir)], ["orders"], {}), [Start(offset=17)])
 
     assert options.starting.offsets == {TopicPartition("orders", 0): 17, TopicPartition("orders", 1): 5}
-    assert notes == ["orders-1 has no offset 17: it has the offsets 0 to 5."]
+    assert notes == ["orders-1 has no offset 17: its offsets begin at 0 and end before 5."]
 
 
 def test_internal_topics_are_parts_of_their_own() -> None:

@@ -102,7 +102,7 @@ def test_a_log_without_records_is_an_empty_frame(spark: SparkSession, tmp_path: 
         (
             CLEAN,
             {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 3}}'},
-            "has no offset 3; it has 17 to 30",
+            "has no offset 3; its offsets begin at 17 and end before 30",
         ),
     ],
 )

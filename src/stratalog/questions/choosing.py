@@ -173,7 +173,8 @@ def _offsets(
         found[partition.topic_partition] = min(max(wanted, first), end)
         if start.from_end is None and not first <= wanted <= end:
             notes.append(
-                f"{partition.topic_partition} has no offset {wanted}: it has the offsets {first} to {end}."
+                f"{partition.topic_partition} has no offset {wanted}: its offsets begin at {first} and end "
+                f"before {end}."
             )
     return found
 
@@ -193,7 +194,8 @@ def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str
 def parts_elsewhere(disk: DiskReader, paths: Sequence[str], topic: str, numbers: Sequence[int]) -> str | None:
     """Says that these are not all partitions of the topic, or may not be all; None if they are all.
 
-    The cluster's metadata knows all partitions. Without it, only those below the highest number are missed.
+    The cluster's metadata knows all partitions. Without it, only missing partitions below the highest number
+    here are noticed.
     """
     node = find_node(disk, paths, is_damaged=True)
     known = None if node.metadata is None else node.metadata.topics.get(topic)

@@ -50,7 +50,7 @@ def test_a_stream_begins_where_it_is_told(log: PartitionLog, tmp_path: Path) -> 
     values = append(log, *range(30))
 
     assert Stream(tmp_path, startingOffsets='{"orders": {"0": 12}}').values() == values[12:]
-    with pytest.raises(OffsetOutOfRangeError, match="has no offset 31; it has 0 to 30"):
+    with pytest.raises(OffsetOutOfRangeError, match="no offset 31; its offsets begin at 0 and end before 30"):
         Stream(tmp_path, startingOffsets='{"orders": {"0": 31}}')
 
 

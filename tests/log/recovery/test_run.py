@@ -7,14 +7,16 @@ Kafka's outcome is the expectation; where it is not, the test's name says so.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from stratalog.errors import DiskError
 from stratalog.log.recovery.facts import FindingKind
+from stratalog.log.recovery.run import recover_partition
 from tests import naive
-from tests.log.model import NOW, batch
+from tests.log.model import NOW, ORDERS, batch
 from tests.log.recovery.directory import ONE, Directory, comparable
 from tests.profile import examples
 from tests.segment.making import History
@@ -190,6 +192,43 @@ def test_a_torn_tail_is_cut_and_kept(orders: Directory) -> None:
     assert (cut.position, cut.size, cut.first_offset) == (3 * ONE, ONE - 1, 13)
     assert cut.kept_as is not None
     assert (orders.root / cut.kept_as).read_bytes() == batch(b"x", base_offset=13)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("tail", "words"),
+    [
+        (batch(b"x", base_offset=13)[:-1], "They are kept as stratalog-quarantine-orders-0-"),
+        (bytes(8192), "They are only zeros, counted in the manifest."),
+    ],
+)
+def test_the_log_of_a_cut_says_where_its_bytes_are(
+    orders: Directory, caplog: pytest.LogCaptureFixture, tail: bytes, words: str
+) -> None:
+    orders.append(10, ".log", tail)
+
+    orders.recover(recovery_point=13)
+
+    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert f"{len(tail)} bytes of {10:020d}.log from byte {3 * ONE} on are cut off: " in warning.getMessage()
+    assert words in warning.getMessage()
+
+
+def test_the_log_of_a_cut_says_that_nothing_is_kept(
+    orders: Directory, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders.append(10, ".log", batch(b"x", base_offset=13)[:-1])
+
+    recover_partition(
+        orders.disk,
+        orders.path,
+        topic_partition=ORDERS,
+        config=orders.config,
+        now_ms=NOW,
+        quarantine=None,
+        recovery_point=13,
+    )
+
+    assert caplog.text.rstrip().endswith("They are not kept.")
 
 
 def test_an_empty_directory_becomes_an_empty_log(tmp_path: Path) -> None:

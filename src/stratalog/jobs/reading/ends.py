@@ -183,12 +183,20 @@ def _within(offset: int, view: LogView, ends: Ends, options: ReadOptions, option
         return offset
     if options.fail_on_data_loss:
         raise OffsetOutOfRangeError(
-            f"{option}: {view.topic_partition} in {view.directory} has no offset {offset}; it has {start} to "
-            f"{end}. Ask for offsets in this range, or set failOnDataLoss=false to read what exists.",
+            f"{option}: {view.topic_partition} in {view.directory} has no offset {offset}; its offsets begin "
+            f"at {start} and end before {end}. Ask for {start} to {end}, or set failOnDataLoss=false to read "
+            "what exists.",
             offset=offset,
             valid=(start, end),
         )
-    logger.warning("%s: %s has no offset %d, only %d to %d", option, view.topic_partition, offset, start, end)
+    logger.warning(
+        "%s: %s has no offset %d: its offsets begin at %d and end before %d",
+        option,
+        view.topic_partition,
+        offset,
+        start,
+        end,
+    )
     return min(max(offset, start), end)
 
 
@@ -210,7 +218,7 @@ def _omitted(view: LogView, ends: Ends, asked: tuple[int, int], options: ReadOpt
             kind=OmissionKind.LOSS,
             first_offset=lost_start,
             end_offset=lost_end,
-            why=f"{option} asks for them, and the log has the offsets {first} to {last}.",
+            why=f"{option} asks for them, and the log's offsets begin at {first} and end before {last}.",
         )
     valid = ends.valid
     if end >= last and valid.hides_something and (valid.was_closed or valid.missing_end is not None):

@@ -30,7 +30,7 @@ class Cut:
 
     `file` is the live name of the .log. If a whole segment is cut, the position is 0 and `is_whole` is set.
     `first_offset` is the first offset lost, `last_offset` the last one, if known. `kept_as` names the file in
-    quarantine, once it is known; it is None if nothing is kept.
+    quarantine, once it is known; it is None if nothing is kept, and empty for zeros, which are only counted.
     """
 
     file: str

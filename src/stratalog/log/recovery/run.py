@@ -66,15 +66,23 @@ def recover_partition(
         logger.info("%s: %s %s %s", directory, finding.file, finding.words, finding.consequence)
     for cut in plan.cuts:
         logger.warning(
-            "%s: %d bytes of %s from byte %d on are cut off: %s They are kept as %s.",
+            "%s: %d bytes of %s from byte %d on are cut off: %s %s",
             directory,
             cut.size,
             cut.file,
             cut.position,
             cut.reason,
-            cut.kept_as,
+            _where_kept(cut),
         )
     return plan
+
+
+def _where_kept(cut: Cut) -> str:
+    if cut.kept_as is None:
+        return "They are not kept."
+    if not cut.kept_as:
+        return "They are only zeros, counted in the manifest."
+    return f"They are kept as {cut.kept_as}."
 
 
 def plan_scanned(disk: DiskReader, survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
