@@ -54,7 +54,10 @@ class Report(ABC):
     @property
     @abstractmethod
     def verdict(self) -> str:
-        """The conclusion in one sentence: may the broker be started, and if not, why."""
+        """The conclusion in a sentence or two.
+
+        For `doctor` and for operations that change directories: may the broker be started, and if not, why?
+        """
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:

@@ -127,7 +127,7 @@ class _Shelves(Generic[_Task, _Item]):
             self._filled.wait()
 
     def stop(self) -> None:
-        """End the threads, and wait until all others have ended."""
+        """End the threads, and wait for them. If one of them calls this, it does not wait for itself."""
         with self._emptied:
             self._is_stopped = True
             self._emptied.notify_all()

@@ -2,15 +2,16 @@
 
 1. The directories are examined. A run that must be refused is refused now, before anything is created.
 2. All of them are locked, and examined again. Logs of `open_log` that were closed are taken over, as in any
-   session; a directory that was not shut down cleanly is refused.
+   session, by a recovery; it changes only logs that were damaged since. A directory that was not shut down
+   cleanly is refused.
 3. The ids are noted in each directory (`note.py`).
 4. These are written: missing topic ids, the snapshot of the metadata, bootstrap.checkpoint, and
    clean-shutdown files with the epoch that the metadata has for the broker.
 5. meta.properties is written, last in the directory with the metadata. A broker does not start before that.
 6. The notes are deleted.
 
-Logs are not changed, so the clean-shutdown files stay where they are until they are replaced. If a run is
-killed anywhere, the next run finishes it, with the same ids. Kafka: Formatter, StorageTool
+After step 2, logs are not changed, so the clean-shutdown files stay where they are until they are replaced.
+If a run is killed anywhere, the next run finishes it, with the same ids. Kafka: Formatter, StorageTool
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """`recover_directories`: bring log directories to the state that a clean shutdown would have left.
 
-Theory of operation. All directories are locked before anything is changed in one of them. Every partition is
-surveyed, to find out what must be read. The scans of all partitions then go through the engine: to the
-readers of each device, in the order of partitions and segments, or to a cluster. After the last scan of a
-partition, another thread plans, applies and fsyncs it at once, so that only a few partitions' results are in
-memory. If a directory fails, it gets no clean-shutdown file. The others get theirs, but without an epoch,
-because the controller must not believe that nothing is lost. If a run is killed at any moment and repeated,
-the result is the same.
+Theory of operation. All directories that are to be recovered are locked before anything is changed in one of
+them. For the others, which were shut down cleanly, it is only checked that no program uses them. Every
+partition is surveyed, to find out what must be read. The scans of all partitions then go through the engine:
+to the readers of each device, in the order of partitions and segments, or to a cluster. After the last scan
+of a partition, another thread plans, applies and fsyncs it at once, so that only a few partitions' results
+are in memory. If a directory fails, it gets no clean-shutdown file. The others get theirs, but without an
+epoch, because the controller must not believe that nothing is lost. If a run is killed at any moment and
+repeated, the result is the same.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class _Recovery:
         )
 
     def _begin(self) -> None:
-        """Lock and read all directories, before the first change in any."""
+        """Lock the directories that are not left alone, and read all, before the first change in any."""
         self._tell(Phase.SURVEYING)
         places = {"--quarantine": self._options.quarantine, "--work-dir": self._options.work_dir}
         for option, place in places.items():

@@ -9,10 +9,11 @@ the first to the last: otherwise a crash could leave old records of a key whose 
 That is not possible for every log. Whether a transaction was aborted and whether its marker is still needed
 depends on what came before, a map that becomes full must hold the first records and not the last, and the
 offset indexes must show where batches start. `read_newest_first` then returns None, and the log is read
-forwards as if nothing had happened. The spool takes at most as much of the disk as one segment and a quarter
-of the free space, and leaves room for two segments: the new ones need it. If it is full, the older segments
-are read again in the second pass. If the spool cannot be read back (`LostSpoolError`), or if the new segments
-need its room after all, it is given up, and the originals are read again.
+forwards as if nothing had happened. The spool is never larger than one segment, nor than a quarter of the
+free space, and leaves room for two segments: the new ones need it. If a segment does not fit into it as a
+whole, this segment and all older ones are read again in the second pass. If the spool cannot be read back
+(`LostSpoolError`), or if the new segments need its room after all, it is given up, and the originals are read
+again.
 """
 
 from __future__ import annotations

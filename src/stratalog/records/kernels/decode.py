@@ -114,7 +114,7 @@ def _bytes_in(batches: BatchTable) -> int:
     return int((batches["records_end"] - batches["records_position"]).sum())
 
 
-# Nearly all bytes of a record may be headers, so the number of headers counts as well.
+# Nearly all bytes of a record may be headers, so the size of the records counts as well as their number.
 @kernel(size=lambda _data, batches, *_: max(50 * int(batches["records_count"].sum()), _bytes_in(batches)))
 def decode(
     data: Bytes,
@@ -320,7 +320,7 @@ def legacy_entry(data: Bytes, position: int, end: int) -> tuple[Any, int, Any, i
 def inner_messages(data: Bytes, position: int, end: int) -> tuple[int, Any, int]:
     """(whole messages, offset of the last, its end) of an unpacked wrapper.
 
-    A negative count is a negated problem.
+    The count is -1 if a length is too small for a message.
 
     As in Kafka's DataLogInputStream, an incomplete last message is ignored without an error.
     """

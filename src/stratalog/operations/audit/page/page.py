@@ -1,8 +1,9 @@
 """Puts the page together: template, style and programs of this package, and the document.
 
-Names, paths and bytes from a disk may be hostile. They are only in the document, which is escaped so that it
-cannot end its HTML element, and the programs show them as text. The page's content security policy lets a
-browser run only these programs, and load nothing else.
+Names, paths and bytes from a disk may be hostile. They are in the document, which is escaped so that it
+cannot end its HTML element, and which the programs show as text. Paths are also in the title and in the
+verdict, which are escaped as HTML. The page's content security policy lets a browser run only these programs,
+and load nothing else.
 """
 
 from __future__ import annotations
