@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,8 @@ def test_every_read_beside_a_busy_cleaner_has_the_last_value_of_each_key(broker:
             latest = {row["key"]: row["value"] for row in rows}
             assert {key: latest.get(key) for key in settled} == settled
             reads += 1
-        first_files.add((broker.log_dir / f"{TOPIC}-0" / f"{0:020d}.log").stat().st_ino)
+        with suppress(FileNotFoundError):  # the cleaner is between two renames
+            first_files.add((broker.log_dir / f"{TOPIC}-0" / f"{0:020d}.log").stat().st_ino)
 
     assert len(rows) < writer.count / 2
     print(f"{reads} reads, {len(first_files)} first segments, {len(rows)} of {writer.count} records left")

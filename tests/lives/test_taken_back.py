@@ -104,7 +104,7 @@ def reader_believes_a_name(patch: pytest.MonkeyPatch) -> None:
         (LoneLife, roll_does_not_wait, 0),
         (CompactingLife, cleaning_goes_on_in_a_move, 15),
         (NodeLife, swap_leaves_no_note, 0),
-        (NodeLife, moved_log_takes_appends, 45),
+        (MovingLife, moved_log_takes_appends, 45),
         (MovingLife, copy_does_not_follow_truncations, 6),
         (CompactingLife, reader_believes_a_name, 0),
     ],

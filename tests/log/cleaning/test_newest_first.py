@@ -15,6 +15,7 @@ from stratalog.files.entries import ReadFile
 from stratalog.log.cleaning import CleanResult, OffsetMap, clean_log
 from stratalog.records.compression import Codec
 from stratalog.records.control import ControlType
+from tests import profile
 from tests.log.cleaning.dirty import Dirty, Pair
 from tests.log.cleaning.small_pieces import Attempts, SmallPieces, forwards_only
 
@@ -68,7 +69,7 @@ def cleaned(
     return result, dirty.machine.disk.contents()
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(profile.examples(120)))
 def test_both_directions_leave_the_same_bytes(
     seed: int, attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

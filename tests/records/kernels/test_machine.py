@@ -18,6 +18,7 @@ import pytest
 
 import stratalog
 from stratalog.records.kernels.jit import INTERPRETED
+from tests import profile
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="NUMBA_DISABLE_JIT: nothing is compiled")
 
@@ -104,9 +105,11 @@ def test_damaged_files_of_the_cache_are_compiled_again(package: Path, tmp_path: 
     whole = file.read_bytes()
     some = len(whole) // 2
     zeros_inside = whole[:some] + bytes(200) + whole[some + 200 :]
-    kinds = [b"", whole[:some], bytes(len(whole)), random.Random(1).randbytes(len(whole))]
+    kinds = [whole[:some], b"", bytes(len(whole)), random.Random(1).randbytes(len(whole))]
+    if suffix == ".nbc":
+        kinds.insert(0, zeros_inside)
 
-    for damaged in [*kinds, *([zeros_inside] if suffix == ".nbc" else [])]:
+    for damaged in kinds[: profile.examples(len(kinds), quick=2, ci=2)]:
         file.write_bytes(damaged)
         again, complaints = run(package, CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path))
         assert (again, complaints) == ("e3069283\nfrom the cache: 0\n", "")
