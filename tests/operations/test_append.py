@@ -207,6 +207,17 @@ def test_a_line_that_is_too_large_ends_it_and_is_named(tmp_path: Path) -> None:
     assert report.bad_line.number == 3
 
 
+def test_a_refused_time_dropped_the_lines_before_it(tmp_path: Path) -> None:
+    lines = b'{"payload":"a"}\n{"payload":"b"}\n{"payload":"c","ts":4102444800000}\n{"payload":"d"}\n'
+
+    report = append(tmp_path / "orders-0", lines, json_line)
+
+    assert values(tmp_path / "orders-0") == [b"a", b"b"]
+    assert report.bad_line is not None
+    assert report.bad_line.number == 3
+    assert report.verdict.startswith("Line 3 is wrong: its timestamp 4102444800000 is not within [")
+
+
 def test_many_lines_are_all_there(tmp_path: Path) -> None:
     lines = [b"%d " % number + b"x" * (number % 700) for number in range(5000)]
 

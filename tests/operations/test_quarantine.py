@@ -167,8 +167,13 @@ def test_a_file_is_not_restored_over_another_or_into_a_log_directory(tmp_path: P
     for target in (tmp_path / "there", root / "file", root / "txn-0" / "file", tmp_path / "no" / "file"):
         with pytest.raises(UsageError, match="--to"):
             request.restore(wanted, str(target))
+    with pytest.raises(UsageError, match=r"--to .*/no/: .*/no does not exist\."):  # not a file named no
+        request.restore(wanted, f"{tmp_path}/no/")
+    with pytest.raises(UsageError, match=r"there is not a folder\."):
+        request.restore(wanted, str(tmp_path / "there" / "file"))
 
     assert contents(root) == before
+    assert sorted(tmp_path.iterdir()) == [root, tmp_path / "there"]
 
 
 def test_purging_deletes_the_bytes_and_leaves_the_logs_and_the_clean_shutdown(tmp_path: Path) -> None:

@@ -18,7 +18,13 @@ from typing import Any, NamedTuple, Protocol, cast
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.kind import are_brokers, is_partition_name
 from stratalog.directory.open_log import open_log
-from stratalog.errors import InvalidNameError, RecordTooLargeError, UsageError
+from stratalog.errors import (
+    InvalidNameError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+    RecordValidationError,
+    UsageError,
+)
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind
@@ -40,6 +46,8 @@ READ_SIZE = 1 << 18
 FIRST_SIZE = 16 << 10
 _RECORD_OVERHEAD = 16  # about, in bytes
 _KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts", "encoding"}
+# Errors that are about single records: none of the records is appended then.
+_RECORD_REFUSALS = (RecordTooLargeError, InvalidTimestampError, RecordValidationError)
 _PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # of `cat -J`; ignored
 
 
@@ -262,19 +270,21 @@ class Appending:
             return 0, bad
         try:
             log.append_many(records)
-        except RecordTooLargeError:
+        except _RECORD_REFUSALS:
             return self._append_one_by_one(log, records, number=number) or (len(records), bad)
         return len(records), bad
 
     def _append_one_by_one(
         self, log: PartitionLog, records: Sequence[NewRecord], *, number: int
     ) -> tuple[int, BadLine] | None:
-        """Append the records before the first one that is too large; None if none is too large."""
+        """Append the records before the first one that the log refuses; None if it refuses none."""
         for done, record in enumerate(records):
             try:
                 log.append_many([record])
             except RecordTooLargeError as error:
                 return done, BadLine(number + done, error.reason)
+            except (InvalidTimestampError, RecordValidationError) as error:
+                return done, BadLine(number + done, error.record_errors[0].reason)
         return None
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.kind import check_log_directory, check_place
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Session, Unclean, check_session, unique_paths
-from stratalog.errors import StratalogError, UsageError
+from stratalog.errors import DiskError, StratalogError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
@@ -82,13 +82,15 @@ class QuarantineRequest:
         ((found, quarantine),) = self._chosen([wanted])
         path = absolute_path(target)
         status = self.disk.status(path)
-        if status is not None and status.kind is EntryKind.DIRECTORY:
+        if (status is not None and status.kind is EntryKind.DIRECTORY) or target.endswith("/"):
             path = join_path(path, found.entry.file)
         place = parent_path(path)
         if self.disk.exists(path):
             raise UsageError(f"--to {target}: {path} exists already. Name a new file.")
-        if not self.disk.exists(place):
-            raise UsageError(f"--to {target}: {place} does not exist.")
+        folder = self.disk.status(place)
+        if folder is None or folder.kind is not EntryKind.DIRECTORY:
+            what = "does not exist" if folder is None else "is not a folder"
+            raise UsageError(f"--to {target}: {place} {what}.")
         check_place(self.disk, place, self.directories, option="--to")
         if place in unique_paths(self.disk, self.directories):
             raise UsageError(f"--to {target}: this is in a log directory. Name a file elsewhere.")
@@ -96,7 +98,8 @@ class QuarantineRequest:
             try:
                 quarantine.restore(found.entry, path)
             except StratalogError:
-                self.disk.delete(path)
+                with suppress(DiskError):  # which would hide the reason
+                    self.disk.delete(path)
                 raise
         return QuarantineReport(ranges=(found,), outcome=Handled.RESTORED, is_plan=dry_run, target=path)
 
