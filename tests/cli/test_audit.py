@@ -55,11 +55,12 @@ def test_a_baseline_that_is_not_a_report_is_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = fixture_copy("clean", tmp_path / "data")
-    (tmp_path / "x.json").write_text("{}")
+    for content in (b"{}", b"PAR1\xff"):  # the other format of a report
+        (tmp_path / "x.json").write_bytes(content)
 
-    assert main.run(["audit", str(root), "--baseline", str(tmp_path / "x.json")]) == 2
+        assert main.run(["audit", str(root), "--baseline", str(tmp_path / "x.json")]) == 2
 
-    assert "is not the report of an audit" in capsys.readouterr().err
+        assert "is not the report of an audit" in capsys.readouterr().err
 
 
 def test_the_findings_go_to_a_parquet_file(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import stratalog
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
 from stratalog.errors import DiskError
@@ -31,6 +33,7 @@ from tests.log.model import batch, read_all
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 VALUE_SIZE = 50_000
 BEHIND_THE_DEVICE = 24 << 20  # the real size of the device in bytes
+_ROOT = Path(__file__).parents[2]
 NOT_HERE = 77  # the status of a scenario that the machine does not allow
 MOST = 2000  # appends; 100 MB, more than any of the file systems holds
 SERVER = ServerConfig(ManagerConfig(log_cleaner_enable=False), LogConfig.of({"segment.bytes": 1 << 20}), ())
@@ -44,9 +47,28 @@ def in_namespace(scenario: str, work: Path, module: str = "tests.faults.mounted"
     return [*unshare, sys.executable, "-m", module, scenario, str(work)]
 
 
+def printed(scenario: str, work: Path, module: str = "tests.faults.mounted") -> str:
+    """What a scenario prints; skips the test where the machine does not allow it."""
+    tool = missing_tool(scenario)
+    if tool is not None:
+        pytest.skip(f"{tool} is not installed")
+    run = subprocess.run(
+        in_namespace(scenario, work, module),
+        cwd=_ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode == NOT_HERE or run.stderr.startswith("unshare:"):
+        pytest.skip(f"this machine does not let us mount: {run.stdout}{run.stderr}")
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
 def missing_tool(scenario: str) -> str | None:
     """The programs that the scenario needs and that are not installed here."""
-    tools = ["unshare", "mount", "umount", *([] if scenario.startswith("tmpfs") else ["mkfs.ext4", "e2fsck"])]
+    tools = ["unshare", "mount", "umount", *(["mkfs.ext4", "e2fsck"] if scenario.startswith("ext4") else [])]
     return next((tool for tool in tools if shutil.which(tool, path=_PATH) is None), None)
 
 

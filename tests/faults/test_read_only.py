@@ -4,7 +4,6 @@ mount."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,27 +11,13 @@ import pytest
 
 from tests.faults import mounted
 
-ROOT = Path(__file__).parents[2]
-
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts are made as Linux makes them")
 
 
 def said_on(state: str, work: Path) -> dict[str, tuple[int, str, bool]]:
-    tool = mounted.missing_tool("tmpfs")
-    if tool is not None:
-        pytest.skip(f"{tool} is not installed")
-    run = subprocess.run(
-        mounted.in_namespace(state, work, "tests.faults.read_only"),
-        cwd=ROOT,
-        env=mounted.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+    found: dict[str, tuple[int, str, bool]] = json.loads(
+        mounted.printed(state, work, "tests.faults.read_only")
     )
-    if run.returncode == mounted.NOT_HERE or run.stderr.startswith("unshare:"):
-        pytest.skip(f"this machine does not let us mount: {run.stdout}{run.stderr}")
-    assert run.returncode == 0, run.stderr
-    found: dict[str, tuple[int, str, bool]] = json.loads(run.stdout)
     return found
 
 

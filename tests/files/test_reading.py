@@ -197,8 +197,9 @@ def test_the_available_space_is_that_of_df_and_the_free_space_that_of_the_user(
     system = os.statvfs_result((4096, 4096, 1000, 300, 100, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: system)
 
-    for user, free in ((0, 300), (1000, 100)):
+    for user, kept, free in ((0, 0, 300), (0, 40, 260), (0, 250, 100), (1000, 40, 100)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        monkeypatch.setattr("stratalog.files.reading._kept_blocks", lambda _, kept=kept: kept)
         assert disk.free_size(tmp_path) == free * 4096
         assert disk.available_size(tmp_path) == 100 * 4096
 

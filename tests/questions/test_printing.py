@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -157,6 +158,8 @@ def test_a_pattern_is_searched_for_in_keys_too(log_dir: Path) -> None:
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"is not UTF-8: write such a byte as \\xff\."):
+        Wish(pattern=os.fsdecode(b"a\xff"))
     with pytest.raises(UsageError, match="is not a regular expression"):
         Wish(pattern="(")
 

@@ -66,7 +66,7 @@ def audit(
     request = Request.of(directories, config, topic_settings, now, are_here=not by_host)
     local = () if by_host else request.directories
     check_targets([each for each in (to, html) if each is not None], local)
-    before = None if baseline is None else Baseline.parse(baseline.read_text("utf-8"), str(baseline))
+    before = None if baseline is None else Baseline.parse(baseline.read_bytes(), str(baseline))
     with started_engine(output, "audit", master) as engine, output.progress() as on_progress:
         if by_host:
             report = audit_by_host(

@@ -13,6 +13,7 @@ from stratalog.cli.options import (
     config_option,
     directories_argument,
     dry_run_option,
+    settings_text,
     topic_settings_option,
 )
 from stratalog.cli.output import ExitCode, Output, output_options
@@ -104,7 +105,7 @@ def format_command(
         cluster_id=cluster_id,
         node_id=node_id,
         controller=None if controller is None else parse_endpoint(controller),
-        topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
+        topic_settings=None if topic_settings is None else settings_text(topic_settings),
         partitions=counts,
         release=release,
         dry_run=dry_run,

@@ -242,13 +242,21 @@ class Request:
         )
 
 
+def settings_text(file: Path) -> str:
+    """The text of a file of --topic-settings; UsageError if it is not text."""
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--topic-settings {file} is not UTF-8: byte {error.start} is wrong.") from None
+
+
 def topic_sources(broker: BrokerFiles, topic_settings: Path | None) -> TopicSources:
     """Where the settings of topics come from."""
     from stratalog.directory.known_topics import TopicSources
 
     return TopicSources(
         server=broker.server,
-        topic_settings=None if topic_settings is None else topic_settings.read_text("utf-8"),
+        topic_settings=None if topic_settings is None else settings_text(topic_settings),
         metadata_directory=broker.metadata_directory,
         node_id=broker.node_id,
     )

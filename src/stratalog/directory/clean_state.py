@@ -1,13 +1,13 @@
 """How a log directory was last shut down: its clean-shutdown file, and the note that replaces it.
 
-{"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false}      stratalog-session.json
+{"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false, "cuts_since_ms": null}
 
 The clean-shutdown file is removed before the first change of a directory and put back last. Some work loses
 no record when it is killed: recovery, retention, compaction, erasing, a write of staged segments. Such work
-writes the note first, so that the next recovery knows the epoch, and whether more than a torn tail was cut
-off. A session that appends records writes no note and deletes an older one: after a kill nobody knows which
-records reached the device. A note that is still there after a broker's next run does no harm, because by then
-the controller compares another epoch.
+writes the note first (`stratalog-session.json`, as above), so that the next recovery knows the epoch, and
+what a killed recovery has cut off. A session that appends records writes no note and deletes an older one:
+after a kill nobody knows which records reached the device. A note that is still there after a broker's next
+run is about the run before: `forget_before`.
 
 This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
 Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
@@ -37,12 +37,14 @@ _VERSION = 0
 class Note:
     """`was_clean`: the file existed, with the content `said`.
 
-    `has_cut`: more than a torn tail was cut off.
+    `has_cut`: more than a torn tail was cut off. `cuts_since_ms`: when the first recovery began that has cut
+    something off and has not ended; None if there is none.
     """
 
     was_clean: bool = False
     said: CleanShutdown = SAYS_NOTHING
     has_cut: bool = False
+    cuts_since_ms: int | None = None
 
 
 class CleanState:
@@ -89,6 +91,18 @@ class CleanState:
         if not self.note.has_cut:
             self._write(replace(self.note, has_cut=True))
 
+    def note_recovery(self, began_ms: int) -> None:
+        """Note that a recovery cuts something off, even if it is only a torn tail; called before the cut."""
+        if self.note.cuts_since_ms is None:
+            self._write(replace(self.note, cuts_since_ms=began_ms))
+
+    def forget_before(self, broker_epoch: int | None) -> None:
+        """Ignore a note whose epoch is older than the broker's last registration: a broker has run since."""
+        said = self.note.said.broker_epoch
+        is_older = None not in (said, broker_epoch) and said < broker_epoch  # type: ignore[operator]
+        if self._has_note and self.note.was_clean and is_older and not self.file.exists():
+            self.note = replace(self.note, was_clean=False, said=SAYS_NOTHING, has_cut=False)
+
     def put_back(self, content: CleanShutdown) -> None:
         """Write the file, as the last step; the note is deleted, because it has no use afterwards.
 
@@ -118,6 +132,7 @@ class CleanState:
             "was_clean": note.was_clean,
             **note.said.fields(),
             "has_cut": note.has_cut,
+            "cuts_since_ms": note.cuts_since_ms,
         }
         self._disk.replace(self.path, json.dumps(document).encode())
         self.note = note
@@ -133,8 +148,10 @@ def _parse(data: bytes) -> Note:
         return worst
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return worst
+    since_ms = found.get("cuts_since_ms")
     return Note(
         was_clean=found.get("was_clean") is True,
         said=CleanShutdown.of_fields(found),
         has_cut=found.get("has_cut") is not False,
+        cuts_since_ms=since_ms if isinstance(since_ms, int) else None,
     )

@@ -89,6 +89,9 @@ class ReadingDisk(DiskReader):
     def free_size(self, path: Path) -> int:
         return self._inner.free_size(path)
 
+    def block_size(self, path: Path) -> int:
+        return self._inner.block_size(path)
+
     def available_size(self, path: Path) -> int:
         return self._inner.available_size(path)
 

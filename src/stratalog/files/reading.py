@@ -150,9 +150,16 @@ class DiskReader:
     def free_size(self, path: Path) -> int:
         """How many bytes this user can still write on the file system of `path`."""
         found = _file_system(path)
-        # Root may use the blocks that a file system reserves.
-        blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+        blocks = found.f_bavail
+        if os.geteuid() == 0 and found.f_bfree > blocks:
+            # Root may use the blocks that are reserved for it, but not those of the file system itself.
+            with Refusing("look at", os.fspath(path)):
+                blocks = max(blocks, found.f_bfree - _kept_blocks(os.stat(path).st_dev))
         return blocks * found.f_frsize
+
+    def block_size(self, path: Path) -> int:
+        """Files on the file system of `path` occupy multiples of this."""
+        return _file_system(path).f_frsize
 
     def available_size(self, path: Path) -> int:
         """How many bytes users other than root can still write there, whoever asks; `df` shows this."""
@@ -219,6 +226,18 @@ class DiskReader:
             return descriptors.shared.use(name, writable=writable, identity=identity)
         except OSError as error:
             raise refused("open", name, error) from error
+
+
+def _kept_blocks(device: int) -> int:
+    """How many free blocks ext4 keeps for itself, so that no user can write to them; 0 for another system."""
+    block_device = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    try:
+        with open(
+            f"/sys/fs/ext4/{os.path.basename(block_device)}/reserved_clusters", encoding="ascii"
+        ) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 0
 
 
 def _is_stopped(device: int) -> bool:

@@ -42,7 +42,14 @@ from stratalog.files.names import TEMPORARY_SUFFIX
 from stratalog.files.paths import absolute_path, last_name
 from stratalog.files.refusals import refused
 from stratalog.files.simulated_crash import NOTHING_LOST, CrashLoss, possible_names, possible_survivals
-from stratalog.files.simulated_files import Change, SimulatedFile, Survival, normal_name, parent_of
+from stratalog.files.simulated_files import (
+    Change,
+    SimulatedFile,
+    SimulatedReadFile,
+    Survival,
+    normal_name,
+    parent_of,
+)
 
 if TYPE_CHECKING:
     from stratalog.errors import DiskError
@@ -54,16 +61,6 @@ class PowerCut(BaseException):
 
 
 _numbers = count()
-
-
-class SimulatedReadFile(ReadFile):
-    """A file of a simulated disk, open for reading; it stays readable after its name is gone."""
-
-    __slots__ = ("file",)
-
-    def __init__(self, path: str, file: SimulatedFile) -> None:
-        super().__init__(path, -1)
-        self.file = file
 
 
 class SimulatedDisk(Disk):
@@ -190,6 +187,9 @@ class SimulatedDisk(Disk):
         return self.room
 
     available_size = free_size  # no blocks are reserved
+
+    def block_size(self, _path: Path) -> int:
+        return 1
 
     def is_read_only(self, _path: Path) -> bool:
         return False

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from stratalog.files.entries import EntryKind, FileId, FileStatus
+from stratalog.files.entries import EntryKind, FileId, FileStatus, ReadFile
 from stratalog.files.paths import parent_path, prefix_of
 
 SECTOR_SIZE = 512
@@ -168,3 +168,13 @@ class Change(NamedTuple):
             return other.new + name[len(other.old) :] if name.startswith(prefix_of(other.old)) else name
 
         return Change(renamed(self.old), renamed(self.new), self.file)
+
+
+class SimulatedReadFile(ReadFile):
+    """A file of a simulated disk, open for reading; it stays readable after its name is gone."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, path: str, file: SimulatedFile) -> None:
+        super().__init__(path, -1)
+        self.file = file

@@ -106,6 +106,7 @@ class Maintenance(NodeRequest):
                 notes=(*opened.notes, *known.notes),
                 recovery=opened.recovery,
                 refusals=opening.refusals(opened),
+                is_brokers=opening.are_brokers(opened),
                 is_plan=self.dry_run,
                 purges=self.purges,
             )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
-from stratalog.directory.kind import check_log_directory
+from stratalog.directory.kind import are_brokers, check_log_directory
 from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.layout import Problem, classify
 from stratalog.directory.log_directory import LogDirectory, why_unclean
@@ -256,6 +256,10 @@ class Opening:
             metadata_directory=options.metadata_directory,
             node_id=options.node_id,
         )
+
+    def are_brokers(self, opened: Opened) -> bool:
+        """Whether a broker has used these directories."""
+        return are_brokers(opened.disk, self._options(opened.paths).log_dirs)
 
     def _is_unclean(self, path: str) -> bool:
         layout, file = classify(self.disk, path), CleanShutdownFile(self.disk, path)

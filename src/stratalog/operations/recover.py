@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
+from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Problem
 from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.recover import recover_directories
@@ -26,13 +27,14 @@ from stratalog.files.names import OFFSET_CHECKPOINTS
 from stratalog.files.paths import absolute_path, last_name, parent_path
 from stratalog.log.recovery.facts import Cut, Finding, FindingKind
 from stratalog.operations.recover_tables import recovery_document, recovery_tables
-from stratalog.operations.report import Report, Status, Table, why_not_started
+from stratalog.operations.report import Report, Status, Table, what_can_start, why_not_started
 
 # Any crash may leave these, and any start cleans them up: nothing is lost.
 _ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
 # A tired reader must not believe that the plan was carried out.
 PLANNED = "Nothing was changed yet. After a run without --dry-run "
 _AGAIN = "fix that, and run `stratalog recover` again"
+_WITH_WORK_DIR = " with the same --work-dir"
 _WITH_ALL = "run `stratalog recover --all`, which repairs that"
 
 
@@ -59,6 +61,8 @@ class RecoverReport(Report):
     refusals: tuple[StartupRefusal, ...] = ()
     is_plan: bool = False
     keeps_cuts: bool = True
+    has_work_dir: bool = False
+    is_brokers: bool = True
 
     @property
     def is_failed(self) -> bool:
@@ -149,22 +153,25 @@ class RecoverReport(Report):
         failed = [found.directory for found in self.result.directories if found.outcome is Outcome.FAILED]
         if failed:
             were = "was" if len(failed) == 1 else "were"
-            return f"the broker must not be started yet: {', '.join(failed)} {were} not recovered; {_AGAIN}"
+            again = _AGAIN + (_WITH_WORK_DIR if self.has_work_dir else "")
+            return f"the broker must not be started yet: {', '.join(failed)} {were} not recovered; {again}"
         if self.refusals:
             advice = _WITH_ALL if self._is_left_to_all else _AGAIN
             return f"the broker must not be started yet: {why_not_started(self.refusals)}; {advice}"
-        if self.cuts:
-            size = sum(cut.size for cut in self.cuts)
+        can_start = what_can_start(self.is_brokers)
+        before = sum(found.cut_before for found in self.result.directories)
+        if self.cuts or before:
+            size = sum(cut.size for cut in self.cuts) + before
             kept = "and kept in quarantine" if self.keeps_cuts else "and not kept"
-            return f"the broker can be started: {size} bytes of its logs are cut off {kept}"
+            return f"{can_start}: {size} bytes of its logs are cut off {kept}"
         if self._is_cut_short:
             return (
-                "the broker can be started, but run `stratalog recover --all` first: a log that was shut "
-                "down cleanly ends in the middle of a batch"
+                f"{can_start}, but run `stratalog recover --all` first: a log that was shut down "
+                "cleanly ends in the middle of a batch"
             )
         if self.has_findings:
-            return "the broker can be started: nothing is cut off, but read the findings"
-        return "the broker can be started: nothing is lost"
+            return f"{can_start}: nothing is cut off, but read the findings"
+        return f"{can_start}: nothing is lost"
 
 
 def recover(
@@ -219,6 +226,8 @@ def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None
         refusals=tuple(each for each in refusals if not _will_be_repaired(each, by_path.get(each.directory))),
         is_plan=options.dry_run,
         keeps_cuts=options.keeps_cuts,
+        has_work_dir=options.work_dir is not None,
+        is_brokers=are_brokers(disk or Disk(), [*by_path, *options.log_dirs]),
     )
 
 

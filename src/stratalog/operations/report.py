@@ -76,18 +76,27 @@ class Report(ABC):
         """The report as JSON values."""
 
 
+def what_can_start(is_brokers: bool) -> str:
+    """For verdicts: what can be done with directories in which all is well."""
+    if is_brokers:
+        return "the broker can be started"
+    return "the logs can be opened, and `stratalog format` prepares them for a broker"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport(Report):
     """The report of an operation that changes log directories; `is_plan` if it was a dry run.
 
     `recovery` is the report of a recovery that came first, if one was requested and needed; if it failed,
-    nothing else was done. `refusals` are the reasons why a broker would refuse to start.
+    nothing else was done. `refusals` are the reasons why a broker would refuse to start. `is_brokers`: a
+    broker has used the directories.
     """
 
     notes: tuple[str, ...] = ()
     recovery: RecoverReport | None = None
     refusals: tuple[StartupRefusal, ...] = ()
     is_plan: bool = False
+    is_brokers: bool = True
 
     @property
     @abstractmethod
@@ -158,11 +167,12 @@ class ChangeReport(Report):
             return left + self.recovery.verdict
         if self.refusals:
             return f"{left}The broker must not be started yet: {why_not_started(self.refusals)}."
-        words = "Nothing was changed: the broker" if self.is_plan else "The broker"
+        words = what_can_start(self.is_brokers)
+        words = f"Nothing was changed: {words}" if self.is_plan else f"{words[0].upper()}{words[1:]}"
         if self.to_recover:
             advice = f"run `stratalog recover --all` first, which repairs {', '.join(self.to_recover)}"
-            return f"{left}{words} can be started, but {advice}."
-        return f"{left}{words} can be started."
+            return f"{left}{words}, but {advice}."
+        return f"{left}{words}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

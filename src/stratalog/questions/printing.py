@@ -61,6 +61,10 @@ class Wish:
                 pc.match_substring_regex(pa.array([b""], pa.binary()), self.pattern)
             except pa.ArrowInvalid as error:
                 raise UsageError(f"--grep {self.pattern} is not a regular expression: {error}.") from None
+            except UnicodeEncodeError:  # bytes of the command line that are not text
+                raise UsageError(
+                    f"--grep {self.pattern!a} is not UTF-8: write such a byte as \\xff."
+                ) from None
 
     @property
     def columns(self) -> tuple[str, ...]:

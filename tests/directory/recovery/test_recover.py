@@ -221,8 +221,9 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path
     once = tmp_path / "once"
     shutil.copytree(source, once)
     counting = MortalDisk(1 << 30)
-    recover(once, disk=counting, **options)
-    wanted = comparable(once)
+    (report,) = recover(once, disk=counting, **options).directories
+    wanted, cut_bytes = comparable(once), sum(found.cut_bytes for found in report.partitions)
+    assert cut_bytes
     assert counting.changes > 20
 
     every = 1 if profile.current() == profile.DEEP else 3  # the crash sweep has all of them, simulated
@@ -231,9 +232,14 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path
         shutil.copytree(source, directory)
         with pytest.raises(Killed):
             recover(directory, disk=MortalDisk(last), **options)
-        recover(directory, **options)
+        is_done = (directory / MARKER).exists() and (directory / MANIFEST).exists()
+        plan = recover_one(directory, dry_run=True, **options)
+        again = recover_one(directory, **options)
 
         assert comparable(directory) == wanted, f"killed before change {last} of {counting.changes}"
+        for told in () if is_done else (plan, again):
+            # A run after a kill also tells what was cut off before the kill.
+            assert told.cut_before + sum(found.cut_bytes for found in told.partitions) == cut_bytes
         shutil.rmtree(directory)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.directory.clean_state import NOTE
 from stratalog.files.disk import Disk
 from tests.directory.recovery.recovering import (
     EPOCH_OF_CLEAN,
@@ -41,6 +42,30 @@ def test_after_a_crash_of_the_process_the_marker_has_the_epoch_of_its_run(killed
 
     assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
     assert report.notes == ()
+
+
+@pytest.mark.parametrize("has_cut", [False, True])
+def test_an_old_note_had_the_last_word_though_a_broker_had_run_since(killed: Path, has_cut: bool) -> None:
+    note = {"version": 0, "was_clean": True, "broker_epoch": EPOCH_OF_KILLED - 1, "has_cut": has_cut}
+    (killed / NOTE).write_text(json.dumps(note))
+    other = copy_of("killed", killed.parent / "other")
+    (other / NOTE).write_text(json.dumps(note))
+
+    recover(killed)
+    report = recover(other, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert marker(other) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
+    assert report.notes == ()
+
+
+def test_the_note_of_the_last_run_keeps_its_epoch(killed: Path) -> None:
+    note = {"version": 0, "was_clean": True, "broker_epoch": EPOCH_OF_KILLED, "has_cut": False}
+    (killed / NOTE).write_text(json.dumps(note))
+
+    recover(killed)
+
+    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
 
 
 def test_a_torn_tail_is_how_a_crash_of_the_process_looks(killed: Path) -> None:

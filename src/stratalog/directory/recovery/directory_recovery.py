@@ -26,6 +26,7 @@ from stratalog.directory.checkpoint_table import (
 )
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import NO_PROMISE, UNKNOWN_EPOCH, CleanShutdown
+from stratalog.directory.clean_state import NOTE
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
@@ -38,12 +39,14 @@ from stratalog.directory.pending_write import finish_pending_write
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
 from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
+from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.directory.write_journal import has_pending_write
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import check_lockable
-from stratalog.files.names import DirectoryState, TopicPartition
+from stratalog.files.names import DirectoryState, FileKind, TopicPartition
 from stratalog.files.refusals import FULL_DISK
+from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.task_folders import remove_task_folders
 
@@ -73,6 +76,9 @@ class DirectoryRecovery:
         self.problems: list[Problem] = []
         self.partitions: dict[str, PartitionReport] = {}
         self.room: Room | None = None  # on its device, for a dry run
+        self.began_ms = 0  # when this recovery began
+        self.cut_before = 0  # bytes that a recovery cut off which did not end
+        self._kept_before: list[ManifestEntry] | None = None  # by that one; None if there was none
         self.clean_ends: dict[PartitionEntry, int] = {}  # of logs that are left alone
         self._disk = disk
         self._dry_run = dry_run
@@ -83,7 +89,8 @@ class DirectoryRecovery:
     def fail(self, error: Exception) -> None:
         if self.error is None:
             is_full = isinstance(error, DiskError) and error.errno in FULL_DISK and HINT not in str(error)
-            self.error = f"{error} {HINT}" if is_full else str(error)
+            has_work_dir = isinstance(self._disk, WorkDirDisk)
+            self.error = f"{error} {HINT}" if is_full and not has_work_dir else str(error)
 
     def check_kind(self) -> None:
         """NotALogDirectoryError if it is something else; that stops the run for all directories."""
@@ -147,6 +154,17 @@ class DirectoryRecovery:
             for entry in self.layout.partitions:
                 self._look_at_lone_log(entry)
 
+    def look_for_earlier_cuts(self, quarantines: Sequence[Quarantine]) -> None:
+        """Find what a recovery has kept that was killed or failed, before this one keeps anything."""
+        since_ms = self.state.note.cuts_since_ms
+        if since_ms is not None and not self.is_left_alone:
+            self._kept_before = [
+                kept
+                for place in quarantines
+                for kept in place.entries()
+                if kept.directory == self.path and kept.time_ms >= since_ms
+            ]
+
     def _checkpoint_problems(self) -> Iterator[Problem]:
         """What is wrong with the checkpoints that have been read, and what that means."""
         for checkpoint in self._checkpoints.every:
@@ -179,6 +197,8 @@ class DirectoryRecovery:
 
     def look_for_topic_ids(self, metadata: ClusterMetadata | None, node_id: int | None) -> None:
         """Find out which partitions lack their topic's id, and whether it is known."""
+        if metadata is not None and node_id is not None and not self.is_left_alone:
+            self.state.forget_before(metadata.broker_epochs.get(node_id))
         self._topic_ids = TopicIds(self._disk, self.layout)
         self.problems += self._topic_ids.look(
             self.meta, metadata, node_id=node_id, is_left_alone=self.is_left_alone
@@ -197,6 +217,13 @@ class DirectoryRecovery:
         self.locks.check()
         self.state.note_cut()
 
+    def note_recovery(self) -> None:
+        """Record that this recovery cuts something off, so that the next one reports it if this one is
+        killed."""
+        if not self._dry_run:
+            self.locks.check()
+            self.state.note_recovery(self.began_ms)
+
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write the directory's own files, without the clean-shutdown file; its partitions are synced."""
         if self.is_left_alone:
@@ -207,9 +234,10 @@ class DirectoryRecovery:
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         if self._find_short_logs(ends) or self._checkpoints.why_lost(HIGH_WATERMARKS):
             self.note_cut()  # before the checkpoint that shows it is changed
+        self._find_earlier_cuts()
         if self._dry_run:
             if self.room is not None:
-                self.room.write(1)  # checkpoints and the clean-shutdown file are small
+                self.room.settle()
             return
         self.locks.check()
         self._topic_ids.write(quarantines)
@@ -264,10 +292,36 @@ class DirectoryRecovery:
             broker_epoch=self._epoch,
             error=self.error,
             topic_ids=self._topic_ids.wanted,
+            cut_before=self.cut_before,
         )
 
     def path_of(self, entry: PartitionEntry) -> str:
         return self.layout.path(entry)
+
+    def _find_earlier_cuts(self) -> None:
+        """Report what the earlier recovery cut off: only its own report would have named it.
+
+        What it kept but did not cut off, this recovery cuts off, at the same position.
+        """
+        if self._kept_before is None:
+            return
+        own = {
+            (found.name, cut.file, cut.position) for found in self.partitions.values() for cut in found.cuts
+        }
+        sizes: dict[str, int] = {}
+        for kept in self._kept_before:
+            is_log = kept.file.endswith(FileKind.LOG.value)
+            if is_log and (kept.partition, kept.file, kept.position) not in own:
+                sizes[kept.partition] = sizes.get(kept.partition, 0) + kept.size
+        self.cut_before = sum(sizes.values())
+        for name, size in sorted(sizes.items()):
+            words = f"{size} bytes were cut off by a recovery that did not end"
+            self.problems.append(Problem(name, words, "they are in quarantine"))
+        if not sizes and not own:
+            words = "a recovery that did not end may have cut something off, and has not kept it here"
+            self.problems.append(
+                Problem(NOTE, words, "look into the quarantine or work directory that it had")
+            )
 
     def _find_short_logs(self, ends: dict[TopicPartition, PartitionReport]) -> bool:
         """Find logs that end before a known offset: records are gone, although none was cut off.

@@ -255,12 +255,15 @@ class Finisher:
         # A clean shutdown leaves not even a torn tail.
         if plan.cuts and (work.directory.state.note.was_clean or not plan.is_only_torn_tail):
             work.directory.note_cut()
+        if plan.cuts:
+            work.directory.note_recovery()
         if not self._dry_run:
             return (yield from self._apply(work, plan))
         place = self._find_room(work.directory, plan)
         if work.directory.room is not None:
             keeps_here = place is not None and self._is_here(plan, place)
-            work.directory.room.take(plan.steps, keeps_here=keeps_here)
+            occupied = {found.name: found.disk_size for found in self._disk.list_directory(plan.directory)}
+            work.directory.room.take(plan.steps, occupied, keeps_here=keeps_here)
         if place is not None:
             names = names_in_quarantine(self._disk, plan.directory, plan.steps, place)
             plan = self._with_places(with_names(plan, names), [place], work.directory.path)

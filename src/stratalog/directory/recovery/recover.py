@@ -169,6 +169,7 @@ class _Recovery:
                 check_place(self._disk, place, [found.path for found in self._directories], option=option)
         for directory in self._directories:
             self._disk.release(directory.path)
+            directory.began_ms = self._clock()
         user = current_user() if self._options.user is None else self._options.user
         for directory in self._directories:
             self._guarded(directory, directory.check_kind, refusal=NotALogDirectoryError)
@@ -191,8 +192,14 @@ class _Recovery:
                     self._guarded(directory, finish_pending_move, self._disk, directory.path, locked_paths)
         for directory in self._alive():
             self._guarded(directory, directory.look)
-            if self._options.dry_run and self._options.work_dir is None and not directory.is_left_alone:
-                directory.room = Room(directory.path, self._disk.free_size(directory.path))
+            self._guarded(directory, directory.look_for_earlier_cuts, self._quarantines_of(directory))
+            if self._options.dry_run and not directory.is_left_alone:
+                directory.room = Room(
+                    directory.path,
+                    self._disk.free_size(directory.path),
+                    block_size=self._disk.block_size(directory.path),
+                    has_work_dir=self._options.work_dir is not None,
+                )
         everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
         for path, other in find_aliases(self._disk, everywhere).items():
             owner = self._owner_of(path)

@@ -52,7 +52,8 @@ class DirectoryReport:
 
     `broker_epoch` is that of the clean-shutdown file, or in a dry run the one that a run would write. It is
     -1 if the file has none, and None if the directory failed and got no file. `topic_ids` are those
-    that were written, or would be, by the name of the partition's directory.
+    that were written, or would be, by the name of the partition's directory. `cut_before` are bytes of logs
+    that were cut off by an earlier recovery which did not end, and are kept.
     """
 
     directory: str
@@ -63,6 +64,7 @@ class DirectoryReport:
     broker_epoch: int | None = None
     error: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    cut_before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,7 @@ def _directory(report: DirectoryReport) -> dict[str, object]:
         "error": report.error,
         "broker_epoch": report.broker_epoch,
         "left_alone": list(report.left_alone),
+        "cut_before_bytes": report.cut_before,
         "problems": [problem._asdict() for problem in report.problems],
         "partitions": [_partition(found) for found in report.partitions],
     }

@@ -1,18 +1,17 @@
 """Checks whether there is room for what a plan writes, so that a dry run shows whether the run would fail.
 
-New files are written before the old ones are deleted. A cut of a log frees the bytes that it cuts. An index
-frees nothing, because its preallocated zeros may occupy no blocks. Sizes are counted in bytes, not in blocks:
-if the room is nearly enough, the run may still fail.
+New files are written before the old ones are deleted. With a work directory they are written over the old
+ones, and must fit only at the end. A file occupies whole blocks, and one that is sparse, as a preallocated
+index may be, fewer than its size. A file system also needs blocks of its own: if the room is nearly enough,
+the run may still fail.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stratalog.errors import DiskError
-from stratalog.files.names import FileKind
-from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.steps import CopyRanges, Delete, KeepRange, Step, Truncate, WriteFile
 
 HINT = "`stratalog recover --work-dir DIR` copes with a full disk."
@@ -21,37 +20,56 @@ HINT = "`stratalog recover --work-dir DIR` copes with a full disk."
 class Room:
     """The free bytes on the device of one log directory, as its plans are added."""
 
-    def __init__(self, directory: str, free: int) -> None:
+    def __init__(self, directory: str, free: int, *, block_size: int = 1, has_work_dir: bool = False) -> None:
         self._directory = directory
         self._free = free
+        self._block_size = block_size
+        self._has_work_dir = has_work_dir
 
-    def take(self, steps: Iterable[Step], *, keeps_here: bool) -> None:
-        """DiskError if a step does not fit; `keeps_here`: quarantine is on the same device."""
+    def take(self, steps: Iterable[Step], occupied: Mapping[str, int], *, keeps_here: bool) -> None:
+        """DiskError if a step does not fit. `occupied` are the bytes of each file on the device.
+
+        `keeps_here`: quarantine is on the same device.
+        """
         for step in steps:
             match step:
                 case WriteFile():
-                    self.write(len(step.data))
-                    self._free += 0 if step.file is None else min(step.file.size, len(step.data))
+                    size = self._in_blocks(len(step.data))
+                    if not self._has_work_dir:
+                        self._require(size)
+                    self._free -= size - (0 if step.file is None else occupied.get(step.file.name, 0))
                 case CopyRanges():
-                    self.write(sum(size for _, size in step.ranges))
+                    size = self._in_blocks(sum(size for _, size in step.ranges))
+                    self._require(size)
+                    self._free -= size
                 case KeepRange() if keeps_here:
-                    self._free -= step.size  # whether it fits was checked before
-                case Truncate() if _is_log(step.file):
-                    self._free += step.file.size - step.size
-                case Delete() if _is_log(step.file):
-                    self._free += step.file.size
+                    self._free -= self._in_blocks(step.size)  # whether it fits was checked before
+                case Truncate():
+                    self._free += max(0, occupied.get(step.file.name, 0) - self._in_blocks(step.size))
+                case Delete():
+                    self._free += occupied.get(step.file.name, 0)
 
-    def write(self, size: int) -> None:
-        """DiskError unless a new file of this size fits."""
-        if size > self._free:
+    def settle(self) -> None:
+        """DiskError unless everything fits at the end: the clean-shutdown file is small, but new."""
+        if self._free < 0:
             raise DiskError(
                 self._directory,
-                f"{size} bytes are to be written to a new file, and {max(0, self._free)} are free here. Free "
-                f"some space; or {HINT}",
+                f"its disk is full, and the cuts do not free enough: {-self._free} more bytes are needed. "
+                "Free some space.",
                 errno.ENOSPC,
             )
-        self._free -= size
+        self._require(self._block_size)
 
+    def _in_blocks(self, size: int) -> int:
+        return -(-size // self._block_size) * self._block_size
 
-def _is_log(file: FileFact) -> bool:
-    return FileKind.LOG.value in file.name  # in any state
+    def _require(self, size: int) -> None:
+        """DiskError unless a new file of this size fits."""
+        if size > self._free:
+            advice = "Free some space." if self._has_work_dir else f"Free some space; or {HINT}"
+            raise DiskError(
+                self._directory,
+                f"{size} bytes are to be written to a new file, and {max(0, self._free)} are free here. "
+                f"{advice}",
+                errno.ENOSPC,
+            )

@@ -105,7 +105,7 @@ class Baseline:
         )
 
     @classmethod
-    def parse(cls, text: str, source: str) -> Self:
+    def parse(cls, text: str | bytes, source: str) -> Self:
         """From the JSON of a report; UsageError if it is not one."""
         try:
             audited = json.loads(text)["audited"]

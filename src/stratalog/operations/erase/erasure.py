@@ -111,7 +111,7 @@ class Erasure:
                 opened = fixed._with_replacements_ended(opened, held, ended)
             report = fixed._in_all(opened, on_progress)
             report = replace(report, notes=(*ended, *report.notes))
-            return replace(report, refusals=opening.refusals(opened))
+            return replace(report, refusals=opening.refusals(opened), is_brokers=opening.are_brokers(opened))
 
     def _in_all(self, opened: Opened, on_progress: OnProgress) -> ErasureReport:
         paths, session = opened.paths, opened.session
