@@ -223,6 +223,7 @@ def test_a_directory_that_no_broker_has_used_was_said_to_be_startable(tmp_path: 
     report = checked(tmp_path)
     assert (report.may_start, report.status) == (False, 3)
     assert report.refusals[0].remedy.startswith("Run `stratalog format`")
+    assert Checkup(directories=[str(tmp_path)], is_controller=True).run().strays == ()  # after a format
 
     format_directories([tmp_path])
 

@@ -42,8 +42,8 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     multiple=True,
     metavar="TOPIC=COUNT",
     callback=parse_counts,
-    help="The number of partitions of a topic. Needed if not all partitions of the topic are here, or to "
-    "create a new topic; repeatable.",
+    help="The number of partitions of a topic, also of a new one. By default, the highest number of its "
+    "partitions here says it; repeatable.",
 )
 @click.option("--cluster-id", metavar="ID", help="The id of the cluster; by default a new one is generated.")
 @click.option("--node-id", type=click.IntRange(0), metavar="N", help="The id of the node; 1 by default.")

@@ -204,10 +204,12 @@ class Checkup:
             metadata_directory=self.metadata_directory,
             is_damaged=True,
         )
-        strays = tuple(self._strays(paths, node))
+        unformatted = tuple(self._unformatted(paths))
+        # `format` makes a cluster that knows the partitions, so none of them is a stray then.
+        strays = () if unformatted else tuple(self._strays(paths, node))
         refusals = (
             *(_named_twice_in_log_dirs(path, other) for path, other in same.items()),
-            *self._unformatted(paths),
+            *unformatted,
             *startup_refusals(
                 self.disk,
                 paths,

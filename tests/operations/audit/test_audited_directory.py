@@ -8,7 +8,9 @@ from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.operations.audit.audited_directory import look_at_directory, refusal_finding
+from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.partition import PartitionMarks
+from tests.directory.lone import lone
 from tests.manager.running import fixture_copy
 
 
@@ -19,6 +21,16 @@ def test_the_lines_of_the_checkpoints_are_the_marks_of_a_partition(tmp_path: Pat
         log_start_offset=17, recovery_point=30, high_watermark=30, cleaner_offset=None
     )
     assert found.was_closed
+
+
+def test_lone_logs_that_were_closed_were_called_not_clean(tmp_path: Path) -> None:
+    lone(tmp_path / "orders-0", b"a")
+
+    assert look_at_directory(DiskReader(), str(tmp_path)).findings == []
+
+    (tmp_path / "orders-0" / ".kafka_cleanshutdown").unlink()
+    (found,) = look_at_directory(DiskReader(), str(tmp_path)).findings
+    assert found.kind is AuditKind.NOT_CLEAN
 
 
 def test_every_partition_and_the_metadata_log_is_a_task(tmp_path: Path) -> None:

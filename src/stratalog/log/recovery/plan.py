@@ -273,9 +273,9 @@ class _Planner:
         self._say(
             FindingKind.GAP,
             files.log_name,
-            f"{salvage.batches_count} batches after damage are kept, {len(salvage.left_out)} ranges of bytes "
-            "are not.",
-            "The segment is rewritten without those ranges. Followers will not fill the gap.",
+            f"Batches after damage that are kept: {salvage.batches_count}. Ranges of bytes that are not: "
+            f"{len(salvage.left_out)}.",
+            "The segment is rewritten without these ranges. Followers will not fill the gap.",
         )
 
     def _keep_tail(

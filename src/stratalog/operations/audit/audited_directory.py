@@ -15,6 +15,7 @@ from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.kind import is_of_log_directory
 from stratalog.directory.layout import Layout, classify
+from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import TEMPORARY_SUFFIX, TopicPartition
@@ -68,7 +69,7 @@ def look_at_directory(disk: DiskReader, path: str) -> AuditedDirectory:
     found = AuditedDirectory(path=path, layout=layout, was_closed=was_closed, tasks=tasks, _marks=marks)
     found.findings += _of_checkpoints(path, checkpoints)
     found.findings += _of_entries(disk, layout)
-    if not was_closed:
+    if not was_shut_down(disk, path):
         words = "There is no clean-shutdown file."
         found.findings.append(AuditFinding(kind=AuditKind.NOT_CLEAN, directory=path, words=words))
     return found
