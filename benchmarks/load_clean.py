@@ -7,6 +7,7 @@ thread count; ours is that of `LogManager.startup`. The start of both processes 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -58,6 +59,7 @@ class CleanDirectory:
         points = OffsetCheckpointFile(Disk(), self._loaded.path / "recovery-point-offset-checkpoint")
         points.write({TopicPartition("load", number): self._end_offset for number in range(PARTITIONS)})
         CleanState(Disk(), str(self._loaded.path)).put_back(NO_PROMISE)
+        os.sync()  # a load syncs the removal of the clean-shutdown file, and would wait for these copies too
 
     def load_with_kafka(self) -> float:
         found = []
