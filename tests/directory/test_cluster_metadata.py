@@ -20,6 +20,7 @@ from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.partition_metadata import topic_id_from_text, topic_id_to_text
 from stratalog.records.batch import set_base_offset
 from stratalog.records.build import Record, build_batch
+from stratalog.records.internal import InternalRecord, decode_internal
 from tests.fixtures.catalog import log_dirs
 
 STATES = ["clean", "killed"]
@@ -119,6 +120,24 @@ def test_a_snapshot_alone_is_the_cluster_as_it_was_then() -> None:
     assert (found.end_offset, found.broker_epochs) == (50, {1: 11})
     assert "blocks" not in found.topics
     assert found.topics["rolled"].topic_id == topic_id_from_text(ROLLED)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_records_that_say_nothing_took_most_of_the_time(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quiet cluster has two of them a second. The dump tool says how many there are after the snapshot."""
+    everything, decoded = metadata_of(state), []
+    said = [line["type"] for line in printed(state)]
+    assert "NO_OP_RECORD" in said
+
+    def noting(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
+        decoded.append(decode_internal(topic, key, value))
+        return decoded[-1]
+
+    monkeypatch.setattr("stratalog.directory.cluster_metadata.decode_internal", noting)
+
+    assert metadata_of(state) == everything
+    assert decoded
+    assert "NO_OP_RECORD" not in {record.kind for record in decoded}
 
 
 def test_a_torn_last_batch_is_not_there_yet() -> None:

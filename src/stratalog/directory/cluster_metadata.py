@@ -30,6 +30,7 @@ from stratalog.files.names import (
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import topic_id_from_text
+from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.control import ControlType, parse_control_key
 from stratalog.records.internal import decode_internal
 from stratalog.records.internal_topics import CLUSTER_METADATA
@@ -39,6 +40,9 @@ METADATA_DIRECTORY = f"{CLUSTER_METADATA}-0"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # Kafka: ConfigResource.Type
 _CHUNK_SIZE = 4 << 20
+# The records of a batch with one NO_OP_RECORD: length, attributes, deltas, no key, the value, no headers. An
+# active controller writes such a batch every 500 ms, so most batches of a quiet cluster are of this kind.
+_NO_OP = bytes.fromhex("14 00 00 00 01 08 01140000 00")
 
 Message = dict[str, Any]  # of many kinds, each with fields of its own
 
@@ -206,7 +210,7 @@ class _Changes:
         self._pending: list[tuple[str, Message]] | None = None
 
     def apply(self, batch: RecordBatch, start_offset: int) -> None:
-        if batch.is_control:
+        if batch.is_control or batch.raw[RECORD_BATCH_OVERHEAD:] == _NO_OP:
             return
         for record in batch:
             if record.offset < start_offset:
