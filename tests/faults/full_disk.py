@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tests.faults.mounted import SmallDisk, refused_is_told
+from tests.faults.mounted import SmallDisk, refused_is_told, run
 from tests.faults.read_only import said
 from tests.manager.running import fixture_copy
 
@@ -20,12 +20,12 @@ SIZE = "48M"
 
 
 def fill(place: Path) -> None:
-    """Write until not even a byte fits, also after the file system has freed what it still held."""
+    """Write until no block is free, also after the file system has freed what it still held."""
     descriptor = os.open(place / "ballast", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     written = 1
     while written:
-        os.sync()
-        written = sum(_written(descriptor, piece) for piece in (1 << 20, 4096, 512, 1))
+        run("sync", "-f", str(place))
+        written = sum(_written(descriptor, piece) for piece in (1 << 20, 4096, 512))
     os.close(descriptor)
 
 
@@ -55,7 +55,7 @@ if __name__ == "__main__":
     elsewhere = work / "elsewhere"
     elsewhere.mkdir()
     with_work_dir = f"recover --work-dir {elsewhere}"
-    commands = ("recover --dry-run", "recover", f"{with_work_dir} --dry-run", with_work_dir)
+    commands = ("recover --dry-run", f"{with_work_dir} --dry-run", "recover", with_work_dir)
     found = [said(command, root)[:2] for command in commands]
     (disk.place / "ballast").unlink()
     print(json.dumps([*found, said(with_work_dir, root)[:2]]))

@@ -22,7 +22,7 @@ def said(scenario: str, work: Path) -> list[tuple[int, str]]:
 
 
 def test_on_a_full_disk_the_plan_is_what_the_run_does(tmp_path: Path) -> None:
-    planned, done, planned_elsewhere, done_elsewhere, again = said("tmpfs", tmp_path)
+    planned, planned_elsewhere, done, done_elsewhere, again = said("tmpfs", tmp_path)
 
     assert (planned[0], done[0]) == (3, 3)
     assert "recover --work-dir DIR" in planned[1]
@@ -31,7 +31,7 @@ def test_on_a_full_disk_the_plan_is_what_the_run_does(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_said_that_a_work_directory_is_enough(tmp_path: Path) -> None:
-    *_, planned, done, again = said("tmpfs sparse", tmp_path)
+    _, planned, _, done, again = said("tmpfs sparse", tmp_path)
 
     assert (planned[0], done[0]) == (3, 3)
     assert "copes with a full disk" not in planned[1] + done[1]
@@ -43,6 +43,6 @@ def test_a_dry_run_said_that_a_work_directory_is_enough(tmp_path: Path) -> None:
 
 def test_a_dry_run_took_blocks_that_ext4_keeps_for_itself_for_free(tmp_path: Path) -> None:
     """The run itself may find a block: what ext4 has deleted becomes free some time later."""
-    planned, _, planned_elsewhere, *_ = said("ext4 sparse", tmp_path)
+    planned, planned_elsewhere, *_ = said("ext4 sparse", tmp_path)
 
     assert (planned[0], planned_elsewhere[0]) == (3, 3)

@@ -137,7 +137,7 @@ def test_another_users_broker_starts_after_root_recovered_its_directory(
     kafka_jars: KafkaJars, open_folder: Path
 ) -> None:
     jars = KafkaJars(release=kafka_jars.release, folder=open_folder / "jars", java=kafka_jars.java)
-    shutil.copytree(kafka_jars.folder, jars.folder, copy_function=os.link)
+    shutil.copytree(kafka_jars.folder, jars.folder)
     with Broker(kafka_jars, open_folder / "work", properties=PROPERTIES) as broker:
         create_topic(broker.bootstrap, TOPIC, config=CONFIG)
         sent = send(broker, 0)

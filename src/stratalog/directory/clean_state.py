@@ -1,6 +1,6 @@
 """How a log directory was last shut down: its clean-shutdown file, and the note that replaces it.
 
-{"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false, "cuts_since_ms": null}
+{"version": 0, "was_clean": true, "broker_epoch": 226, "has_cut": false, "cuts_since_ms": null, "kept_in": []}
 
 The clean-shutdown file is removed before the first change of a directory and put back last. Some work loses
 no record when it is killed: recovery, retention, compaction, erasing, a write of staged segments. Such work
@@ -16,6 +16,7 @@ Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -38,13 +39,14 @@ class Note:
     """`was_clean`: the file existed, with the content `said`.
 
     `has_cut`: more than a torn tail was cut off. `cuts_since_ms`: when the first recovery began that has cut
-    something off and has not ended; None if there is none.
+    something off and has not ended; None if there is none. `kept_in` are the directories of its quarantines.
     """
 
     was_clean: bool = False
     said: CleanShutdown = SAYS_NOTHING
     has_cut: bool = False
     cuts_since_ms: int | None = None
+    kept_in: tuple[str, ...] = ()
 
 
 class CleanState:
@@ -91,17 +93,22 @@ class CleanState:
         if not self.note.has_cut:
             self._write(replace(self.note, has_cut=True))
 
-    def note_recovery(self, began_ms: int) -> None:
+    def note_recovery(self, began_ms: int, kept_in: Iterable[str]) -> None:
         """Note that a recovery cuts something off, even if it is only a torn tail; called before the cut."""
-        if self.note.cuts_since_ms is None:
-            self._write(replace(self.note, cuts_since_ms=began_ms))
+        since_ms = began_ms if self.note.cuts_since_ms is None else self.note.cuts_since_ms
+        places = tuple(sorted({*self.note.kept_in, *kept_in}))
+        if (since_ms, places) != (self.note.cuts_since_ms, self.note.kept_in):
+            self._write(replace(self.note, cuts_since_ms=since_ms, kept_in=places))
 
     def forget_before(self, broker_epoch: int | None) -> None:
-        """Ignore a note whose epoch is older than the broker's last registration: a broker has run since."""
-        said = self.note.said.broker_epoch
-        is_older = None not in (said, broker_epoch) and said < broker_epoch  # type: ignore[operator]
+        """Ignore the epoch of a note if it is older than the broker's last registration: it ran since.
+
+        What was cut off before that run still counts.
+        """
+        said = self.note.said
+        is_older = said.has_epoch and broker_epoch is not None and (said.broker_epoch or 0) < broker_epoch
         if self._has_note and self.note.was_clean and is_older and not self.file.exists():
-            self.note = replace(self.note, was_clean=False, said=SAYS_NOTHING, has_cut=False)
+            self.note = replace(self.note, was_clean=False, said=SAYS_NOTHING)
 
     def put_back(self, content: CleanShutdown) -> None:
         """Write the file, as the last step; the note is deleted, because it has no use afterwards.
@@ -110,9 +117,8 @@ class CleanState:
         """
         try:
             self._disk.replace(self.file.path, format_clean_shutdown(content))
-            if self._has_note:
-                self._disk.delete(self.path)
-                self._has_note = False
+            self._disk.delete(self.path)
+            self._has_note = False
         except DiskError:
             with suppress(DiskError):
                 self._delete()
@@ -133,6 +139,7 @@ class CleanState:
             **note.said.fields(),
             "has_cut": note.has_cut,
             "cuts_since_ms": note.cuts_since_ms,
+            "kept_in": note.kept_in,
         }
         self._disk.replace(self.path, json.dumps(document).encode())
         self.note = note
@@ -148,10 +155,11 @@ def _parse(data: bytes) -> Note:
         return worst
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return worst
-    since_ms = found.get("cuts_since_ms")
+    since_ms, kept_in = found.get("cuts_since_ms"), found.get("kept_in")
     return Note(
         was_clean=found.get("was_clean") is True,
         said=CleanShutdown.of_fields(found),
         has_cut=found.get("has_cut") is not False,
         cuts_since_ms=since_ms if isinstance(since_ms, int) else None,
+        kept_in=tuple(map(str, kept_in)) if isinstance(kept_in, list) else (),
     )

@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 class LogDirectory:
     """One directory of a session; `path` is absolute, `failure` says why it is offline, or is None.
 
-    `appends`: records will be appended. A kill may lose some of them, so no note keeps the epoch.
+    `appends`: records will be appended. After a kill nobody knows which of them are on the device, so no note
+    keeps the epoch.
     """
 
     def __init__(

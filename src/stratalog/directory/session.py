@@ -18,6 +18,7 @@ the others continue, as in a broker. A session that `appends` records loses its 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from stratalog.engine.progress import OnProgress
 
 _OR_ELSE = ", or give --recover"
+
+logger = logging.getLogger(__name__)
 
 
 class Unclean(Enum):
@@ -216,6 +219,13 @@ class Session:
             directory = by_path[found.directory]
             if found.outcome is Outcome.CLEAN:
                 continue
+            if found.cut_before:
+                logger.warning(
+                    "%s: %d bytes of its logs were cut off by a recovery that did not end. They are in "
+                    "quarantine: `stratalog quarantine list` lists them.",
+                    found.directory,
+                    found.cut_before,
+                )
             directory.recovered = found
             if found.error is not None:
                 error = DiskError(

@@ -63,6 +63,10 @@ class WorkDirDisk(Disk):
         else:
             self._forget(name)
 
+    def read_file(self, path: Path) -> bytes | None:
+        waiting = self._waiting.get(absolute_path(path))
+        return super().read_file(path) if waiting is None else waiting
+
     def replace_all(self, files: Sequence[tuple[Path, Data]]) -> None:
         for path, data in files:
             self.replace(path, data)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # Without it, opening a pipe that has the name of a file would wait until somebody writes to it.
 _NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
+_USUAL_BLOCK = 4096  # bytes
 _MOUNTS = "/proc/self/mountinfo"  # of each mount: id, parent, device, ..., options of the file system
 _LARGE = 1 << 20  # a larger read first checks whether the file is that long
 LARGEST_SMALL_FILE = 64 << 20  # checkpoints of 100,000 partitions have a tenth of that
@@ -158,8 +159,11 @@ class DiskReader:
         return blocks * found.f_frsize
 
     def block_size(self, path: Path) -> int:
-        """Files on the file system of `path` occupy multiples of this."""
-        return _file_system(path).f_frsize
+        """Files on the file system of `path` occupy multiples of this, or of more.
+
+        On NFS and ZFS the system gives the size of the largest block, but small files have smaller ones.
+        """
+        return min(_file_system(path).f_frsize, _USUAL_BLOCK)
 
     def available_size(self, path: Path) -> int:
         """How many bytes users other than root can still write there, whoever asks; `df` shows this."""

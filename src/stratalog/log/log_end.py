@@ -6,14 +6,16 @@ function        who uses it                             the log ends after
 `valid_end`     a reader of a log that was not          the last batch with a correct checksum; what follows
                 closed cleanly                          is from a crash
 `valid_end`     a reader of a log that was closed       the last batch; if there is damage before it, the last
-                cleanly, or that has damaged bytes      one with a correct checksum. `missing_end` says what
-                below a checkpoint                      the damage hides, by the checkpoints
+                cleanly, or that has damaged bytes      one with a correct checksum. The checkpoints show up
+                below a checkpoint                      to which offset damage hides records: `missing_end`
 `clean_end`     a writer                                the last whole batch; the file must end there too
 `last_epoch`    `stratalog format`                      the last batch; only its leader epoch is read
 `last_batch`    a listing                               the last whole batch; its whole header is read
 
-All of these read only the newest segment, from the last entry of its index on. Recovery decides where a log
-that was not closed cleanly will end, from the scans of all its segments (`recovery/sequence.py`).
+All of these read the newest segment, usually from the last entry of its index on. If that entry is wrong, or
+if there is damage, a reader's end may need the whole segment. Only `last_epoch` goes on to older segments, if
+the newest has no batch. Recovery decides where a log that was not closed cleanly will end, from the scans of
+all its segments (`recovery/sequence.py`).
 """
 
 from __future__ import annotations
@@ -92,8 +94,8 @@ class LogEnd:
     `path`.
 
     `hidden_size` bytes follow there that are not read, for the reason `why`; `reason` says it in words with
-    the numbers. A log without any segment has no path. If these bytes are damaged records by the checkpoints,
-    `missing_end` is the offset up to which the log had been written at least.
+    the numbers. A log without any segment has no path. If the checkpoints show that these bytes are damaged
+    records, `missing_end` is the offset up to which the log had been written at least.
     """
 
     offset: int
@@ -384,6 +386,6 @@ def _is_damaged(
 
 
 def _with_missing(end: LogEnd, left: Left) -> LogEnd:
-    """The end, with what the bytes after it hide by the checkpoints."""
+    """The end, with what the bytes after it hide according to the checkpoints."""
     is_missing = end.hides_something and end.offset < left.known_end
     return replace(end, missing_end=left.known_end) if is_missing else end

@@ -92,7 +92,8 @@ def agreement(source: Log, copy: Log) -> int:
         # Read again in each round: records may be deleted or truncated meanwhile.
         cuts, start = source.cuts, source.log_start_offset
         if copy.log_start_offset > start:
-            return start  # deleted in the copy; a kill came before they were deleted in the log
+            # Records were deleted in the copy, and a kill came before they were deleted in the log.
+            return start
         offset = max(offset, start)
         end = min(source.log_end_offset, copy.log_end_offset)
         if offset >= end:

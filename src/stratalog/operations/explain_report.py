@@ -177,6 +177,6 @@ def _document(partition: PartitionAnswers | UnreadablePartition) -> dict[str, ob
 
 
 def _if_replicated(answer: Answer) -> dict[str, object] | None:
-    """The answer if the high watermark is at the log's end: the disk has only an earlier, stored one."""
+    """The answer if the high watermark is at the log's end; the one in the checkpoint may be lower."""
     then = answer.if_replicated
     return None if then is None else {"goes": then.is_change, "rule": then.rule, "why": then.words}

@@ -12,7 +12,7 @@ from stratalog.errors import UsageError
 class NamedReport(NamedTuple, Generic[OfHost]):
     """The report of one host, and which of the given names it has.
 
-    Without `is_complete`, one of its directories could not be read, and may have others.
+    Without `is_complete`, one of its directories could not be read, and may have more of the names.
     """
 
     names: tuple[str, ...]
@@ -23,7 +23,7 @@ class NamedReport(NamedTuple, Generic[OfHost]):
 def check_named(
     placed: Placed[NamedReport[OfHost]], names: Sequence[str], places: Sequence[str]
 ) -> Placed[OfHost]:
-    """The reports alone. UsageError if no host has a name, as for directories of this machine.
+    """The reports alone. UsageError if one of the names is on no host, as for local directories.
 
     If a directory could not be placed or read, or a host failed, the name may be there: then a problem is
     reported instead.

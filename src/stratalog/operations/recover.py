@@ -136,7 +136,8 @@ class RecoverReport(Report):
             "partitions": len(partitions),
             "bytes_read": sum(found.scanned_bytes for found in partitions),
             "cuts": len(self.cuts),
-            "bytes_cut": sum(cut.size for cut in self.cuts),
+            "bytes_cut": sum(cut.size for cut in self.cuts)
+            + sum(found.cut_before for found in self.result.directories),
             "refusals": len(self.refusals),
         }
 
@@ -163,7 +164,8 @@ class RecoverReport(Report):
         if self.cuts or before:
             size = sum(cut.size for cut in self.cuts) + before
             kept = "and kept in quarantine" if self.keeps_cuts else "and not kept"
-            return f"{can_start}: {size} bytes of its logs are cut off {kept}"
+            whose = "its" if self.is_brokers else "the"
+            return f"{can_start}: {size} bytes of {whose} logs are cut off {kept}"
         if self._is_cut_short:
             return (
                 f"{can_start}, but run `stratalog recover --all` first: a log that was shut down "

@@ -46,7 +46,7 @@ def _directories(report: RecoveryReport) -> Table:
                 found.outcome.value,
                 str(len(found.partitions)),
                 size_text(sum(partition.scanned_bytes for partition in found.partitions)),
-                size_text(sum(partition.cut_bytes for partition in found.partitions)),
+                size_text(found.cut_before + sum(partition.cut_bytes for partition in found.partitions)),
                 _marker(found),
             ]
             for found in report.directories

@@ -107,7 +107,7 @@ class SegmentReader:
         self._has = has
         self._identities = NO_IDENTITIES if identities is None else identities
         self._is_gone = False
-        self.lock: Any = threading.RLock()  # Any: a function up to Python 3.12
+        self.lock: Any = threading.RLock()  # Any: up to Python 3.12, RLock is a function, not a type
         self._log_path: str | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -124,7 +124,7 @@ class SegmentReader:
     def log_path(self) -> str:
         path = self._log_path
         if path is None:
-            with self.lock:  # otherwise the old name could overwrite the new one of a rename meanwhile
+            with self.lock:  # otherwise the old name could overwrite the one that a rename has set meanwhile
                 path = self._log_path
                 if path is None:
                     path = self.path_of(FileKind.LOG)
@@ -382,7 +382,7 @@ class SegmentReader:
         return self.first_timestamp
 
     def largest(self) -> tuple[int, int]:
-        """The largest timestamp and its offset. For a segment that was opened, the time index has them."""
+        """The largest timestamp and its offset, as known, or else from the last entry of the time index."""
         largest = self.known_largest
         if largest is None:
             with self.lock:  # otherwise it could overwrite a newer value of an append

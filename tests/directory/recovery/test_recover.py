@@ -7,12 +7,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from stratalog.directory.clean_state import NOTE
-from stratalog.directory.recovery.result import Outcome
+from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk, ReadFile
 from stratalog.log.recovery.facts import FindingKind
@@ -235,12 +236,67 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path
         is_done = (directory / MARKER).exists() and (directory / MANIFEST).exists()
         plan = recover_one(directory, dry_run=True, **options)
         again = recover_one(directory, **options)
+        assert recover_one(directory, **options).cut_before == 0  # once is enough
 
         assert comparable(directory) == wanted, f"killed before change {last} of {counting.changes}"
         for told in () if is_done else (plan, again):
             # A run after a kill also tells what was cut off before the kill.
             assert told.cut_before + sum(found.cut_bytes for found in told.partitions) == cut_bytes
         shutil.rmtree(directory)
+
+
+def torn_and_killed(directory: Path, **options: object) -> None:
+    """Two torn tails, and a recovery that is killed when it has cut off the first of them."""
+    logs = [max((directory / name).glob("*.log")) for name in ("codecs-0", "txn-0")]
+    sizes = [log.stat().st_size for log in logs]
+    for log in logs:
+        with log.open("ab") as file:
+            file.write(log.read_bytes()[:40])
+    for last in range(1, 1000):
+        with suppress(Killed):
+            recover(directory, disk=MortalDisk(last), readers=1, **options)
+        if [log.stat().st_size for log in logs] != [size + 40 for size in sizes]:
+            assert not (directory / MARKER).exists()
+            return
+
+
+def told(report: DirectoryReport) -> list[str]:
+    return [problem.words for problem in report.problems if "did not end" in problem.words]
+
+
+def test_a_cut_of_a_killed_run_is_found_in_the_quarantine_that_it_had(killed: Path, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    torn_and_killed(killed, quarantine=str(tmp_path / "kept"))
+
+    report = recover_one(killed, keeps_cuts=False)
+
+    assert report.cut_before + sum(found.cut_bytes for found in report.partitions) == 80
+    assert told(report) == ["40 bytes were cut off by a recovery that did not end"]
+
+
+def test_a_cut_of_a_killed_run_is_found_by_another_name_of_the_directory(
+    killed: Path, tmp_path: Path
+) -> None:
+    torn_and_killed(killed)
+    (tmp_path / "link").symlink_to(killed)
+
+    report = recover_one(tmp_path / "link")
+
+    assert report.cut_before + sum(found.cut_bytes for found in report.partitions) == 80
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_that_a_killed_run_may_have_cut_off_more_is_said(killed: Path, tmp_path: Path, is_kept: bool) -> None:
+    (tmp_path / "kept").mkdir()
+    torn_and_killed(killed, quarantine=str(tmp_path / "kept") if is_kept else None, keeps_cuts=is_kept)
+    shutil.rmtree(tmp_path / "kept")
+
+    report = recover_one(killed)
+
+    (words,) = told(report)
+    assert words.startswith("a recovery that did not end may have cut something off, and kept ")
+    assert words.endswith(f"it in {tmp_path / 'kept'}, which is not there now" if is_kept else "nothing")
+    assert told(recover_one(killed, scan_all=True)) == []
 
 
 def comparable(directory: Path) -> dict[str, bytes]:

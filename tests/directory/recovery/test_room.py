@@ -96,6 +96,15 @@ def test_what_is_kept_takes_room_only_on_its_own_device() -> None:
     assert needs(*steps, keeps_here=False) == 100
 
 
+def test_zeros_of_a_sparse_log_take_no_room_in_quarantine() -> None:
+    keep = KeepRange(file=LOG, position=200, size=800, why=WHY)
+    room = Room("/data", 10 + 1)
+
+    room.take([keep, Truncate(file=LOG, size=200, why=WHY)], {LOG.name: 10}, keeps_here=True)
+
+    room.settle()
+
+
 def test_a_full_disk_is_told_with_both_sizes_and_what_to_do() -> None:
     with pytest.raises(DiskError, match=r"100 bytes are to be written .* 99 are free.*--work-dir") as told:
         Room("/data", 99).take([write(100)], OCCUPIED, keeps_here=True)

@@ -44,12 +44,15 @@ def test_after_a_crash_of_the_process_the_marker_has_the_epoch_of_its_run(killed
     assert report.notes == ()
 
 
-@pytest.mark.parametrize("has_cut", [False, True])
-def test_an_old_note_had_the_last_word_though_a_broker_had_run_since(killed: Path, has_cut: bool) -> None:
-    note = {"version": 0, "was_clean": True, "broker_epoch": EPOCH_OF_KILLED - 1, "has_cut": has_cut}
-    (killed / NOTE).write_text(json.dumps(note))
+def note_in(directory: Path, epoch: int, *, has_cut: bool) -> None:
+    note = {"version": 0, "was_clean": True, "broker_epoch": epoch, "has_cut": has_cut}
+    (directory / NOTE).write_text(json.dumps(note))
+
+
+def test_an_old_note_had_the_last_word_though_a_broker_had_run_since(killed: Path) -> None:
     other = copy_of("killed", killed.parent / "other")
-    (other / NOTE).write_text(json.dumps(note))
+    for directory in (killed, other):
+        note_in(directory, EPOCH_OF_KILLED - 1, has_cut=False)
 
     recover(killed)
     report = recover(other, process_crash=True)
@@ -57,6 +60,17 @@ def test_an_old_note_had_the_last_word_though_a_broker_had_run_since(killed: Pat
     assert marker(killed) == NO_EPOCH
     assert marker(other) == {"version": 0, "brokerEpoch": EPOCH_OF_KILLED}
     assert report.notes == ()
+
+
+@pytest.mark.parametrize(("epoch", "has_cut"), [(EPOCH_OF_KILLED - 1, True), (-1, False)])
+def test_a_note_that_promises_nothing_is_not_forgotten(killed: Path, epoch: int, has_cut: bool) -> None:
+    """More was cut off than a torn tail; or a power cut came before, and nobody knows what it took."""
+    note_in(killed, epoch, has_cut=has_cut)
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert "--process-crash" in report.notes[0]
 
 
 def test_the_note_of_the_last_run_keeps_its_epoch(killed: Path) -> None:

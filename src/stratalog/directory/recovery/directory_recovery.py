@@ -41,7 +41,7 @@ from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.directory.write_journal import has_pending_write
-from stratalog.errors import CorruptCheckpointError, DiskError
+from stratalog.errors import CorruptCheckpointError, DiskError, QuarantineError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import check_lockable
 from stratalog.files.names import DirectoryState, FileKind, TopicPartition
@@ -78,7 +78,8 @@ class DirectoryRecovery:
         self.room: Room | None = None  # on its device, for a dry run
         self.began_ms = 0  # when this recovery began
         self.cut_before = 0  # bytes that a recovery cut off which did not end
-        self._kept_before: list[ManifestEntry] | None = None  # by that one; None if there was none
+        self._kept_before: list[ManifestEntry] = []  # by that one
+        self._unknown_before = ""  # why it is not known what that one cut off
         self.clean_ends: dict[PartitionEntry, int] = {}  # of logs that are left alone
         self._disk = disk
         self._dry_run = dry_run
@@ -156,14 +157,32 @@ class DirectoryRecovery:
 
     def look_for_earlier_cuts(self, quarantines: Sequence[Quarantine]) -> None:
         """Find what a recovery has kept that was killed or failed, before this one keeps anything."""
-        since_ms = self.state.note.cuts_since_ms
-        if since_ms is not None and not self.is_left_alone:
-            self._kept_before = [
-                kept
-                for place in quarantines
-                for kept in place.entries()
-                if kept.directory == self.path and kept.time_ms >= since_ms
+        note = self.state.note
+        if note.cuts_since_ms is None or self.is_left_alone:
+            return
+        places = {self.path: Quarantine(self._disk, self.path)}
+        places |= {path: Quarantine(self._disk, path) for path in note.kept_in}
+        places |= {place.directory: place for place in quarantines}
+        if not note.kept_in:
+            self._unknown_before = "kept nothing"
+        for path, place in places.items():
+            try:
+                if path in note.kept_in and not self._disk.exists(path):
+                    self._unknown_before = f"kept it in {path}, which is not there now"
+                kept = place.entries()
+            except (DiskError, QuarantineError) as error:
+                self._unknown_before = f"what it kept cannot be read: {error}"
+                continue
+            self._kept_before += [
+                each for each in kept if each.time_ms >= note.cuts_since_ms and self._is_here(each.directory)
             ]
+
+    def _is_here(self, directory: str) -> bool:
+        """Whether this is the same directory, perhaps by another name."""
+        if directory == self.path:
+            return True
+        here, there = self._disk.status(self.path), self._disk.status(directory)
+        return here is not None and there is not None and here.id == there.id
 
     def _checkpoint_problems(self) -> Iterator[Problem]:
         """What is wrong with the checkpoints that have been read, and what that means."""
@@ -217,12 +236,18 @@ class DirectoryRecovery:
         self.locks.check()
         self.state.note_cut()
 
-    def note_recovery(self) -> None:
+    def note_recovery(self, quarantines: Sequence[Quarantine]) -> None:
         """Record that this recovery cuts something off, so that the next one reports it if this one is
         killed."""
-        if not self._dry_run:
-            self.locks.check()
-            self.state.note_recovery(self.began_ms)
+        if self._dry_run:
+            return
+        self.locks.check()
+        try:
+            self.state.note_recovery(self.began_ms, [place.directory for place in quarantines])
+        except DiskError as error:
+            # The note is worth less than the recovery, and the cut may free the block that it needs.
+            if error.errno not in FULL_DISK:
+                raise
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write the directory's own files, without the clean-shutdown file; its partitions are synced."""
@@ -301,27 +326,31 @@ class DirectoryRecovery:
     def _find_earlier_cuts(self) -> None:
         """Report what the earlier recovery cut off: only its own report would have named it.
 
-        What it kept but did not cut off, this recovery cuts off, at the same position.
+        What it kept but did not cut off, this recovery cuts off.
         """
-        if self._kept_before is None:
-            return
-        own = {
-            (found.name, cut.file, cut.position) for found in self.partitions.values() for cut in found.cuts
-        }
         sizes: dict[str, int] = {}
-        for kept in self._kept_before:
-            is_log = kept.file.endswith(FileKind.LOG.value)
-            if is_log and (kept.partition, kept.file, kept.position) not in own:
+        # The same bytes may have been kept by several killed runs, or be found by two names of a quarantine.
+        ranges = {(kept.partition, kept.file, kept.position): kept for kept in self._kept_before}
+        for kept in ranges.values():
+            if kept.size and kept.file.endswith(FileKind.LOG.value) and not self._cuts(kept):
                 sizes[kept.partition] = sizes.get(kept.partition, 0) + kept.size
         self.cut_before = sum(sizes.values())
         for name, size in sorted(sizes.items()):
             words = f"{size} bytes were cut off by a recovery that did not end"
             self.problems.append(Problem(name, words, "they are in quarantine"))
-        if not sizes and not own:
-            words = "a recovery that did not end may have cut something off, and has not kept it here"
-            self.problems.append(
-                Problem(NOTE, words, "look into the quarantine or work directory that it had")
-            )
+        if self._unknown_before:
+            words = f"a recovery that did not end may have cut something off, and {self._unknown_before}"
+            self.problems.append(Problem(NOTE, words, "what it cut off is not in this report"))
+
+    def _cuts(self, kept: ManifestEntry) -> bool:
+        """Whether this recovery cuts off these bytes, or some of them."""
+        found = self.partitions.get(kept.partition)
+        return found is not None and any(
+            cut.file == kept.file
+            and cut.position < kept.position + kept.size
+            and kept.position < cut.position + cut.size
+            for cut in found.cuts
+        )
 
     def _find_short_logs(self, ends: dict[TopicPartition, PartitionReport]) -> bool:
         """Find logs that end before a known offset: records are gone, although none was cut off.

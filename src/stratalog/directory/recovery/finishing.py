@@ -207,7 +207,7 @@ class Finisher:
     def _fail(self, work: PartitionRecovery, error: StratalogError) -> None:
         """Fail the directory; what was already cut off from the partition is reported.
 
-        The next run finds nothing to cut there, so only this report can list it.
+        The next run finds nothing to cut there, and knows only how much it was.
         """
         work.directory.fail(error)
         if work.to_apply is None:
@@ -256,13 +256,14 @@ class Finisher:
         if plan.cuts and (work.directory.state.note.was_clean or not plan.is_only_torn_tail):
             work.directory.note_cut()
         if plan.cuts:
-            work.directory.note_recovery()
+            work.directory.note_recovery(self._quarantines_of(work.directory))
         if not self._dry_run:
             return (yield from self._apply(work, plan))
         place = self._find_room(work.directory, plan)
         if work.directory.room is not None:
             keeps_here = place is not None and self._is_here(plan, place)
-            occupied = {found.name: found.disk_size for found in self._disk.list_directory(plan.directory)}
+            entries = self._disk.list_directory(plan.directory) if plan.steps else []
+            occupied = {found.name: found.disk_size for found in entries}
             work.directory.room.take(plan.steps, occupied, keeps_here=keeps_here)
         if place is not None:
             names = names_in_quarantine(self._disk, plan.directory, plan.steps, place)

@@ -241,7 +241,7 @@ class _Recovery:
         if settings.topic_settings is not None:
             self._topics = self._topics.with_file(settings.topic_settings)
         for directory in self._alive():
-            directory.look_for_topic_ids(self._node.metadata, self._node.node_id)
+            self._guarded(directory, directory.look_for_topic_ids, self._node.metadata, self._node.node_id)
 
     def _recover_partitions(self) -> None:
         self._survey()

@@ -43,7 +43,9 @@ class Room:
                     self._require(size)
                     self._free -= size
                 case KeepRange() if keeps_here:
-                    self._free -= self._in_blocks(step.size)  # whether it fits was checked before
+                    # Whether it fits was checked before. Zeros are not copied: a sparse file has no blocks
+                    # for them.
+                    self._free -= min(self._in_blocks(step.size), occupied.get(step.file.name, step.size))
                 case Truncate():
                     self._free += max(0, occupied.get(step.file.name, 0) - self._in_blocks(step.size))
                 case Delete():

@@ -18,8 +18,8 @@ from stratalog.files.storage import local_path
 from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
 
-# A producer's batches have between 16 KiB and max.message.bytes. Sizes in between are cheapest to read, and a
-# batch of this size is encoded without allocating more memory.
+# A producer's `batch.size` is 16 KiB by default, and a broker accepts batches up to max.message.bytes. Sizes
+# in between are cheapest to read, and a batch of this size is encoded without allocating more memory.
 DEFAULT_BATCH_SIZE = 1 << 16
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SINK_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
@@ -47,9 +47,9 @@ _OF_SPARK = ("checkpointLocation", "queryName", "outputMode")
 class WriteOptions:
     """The parsed options of a write.
 
-    `partitions` and `topic_ids` are by topic, with "" for all other topics. `topic_settings` is JSON of
-    settings by topic, which override those of the cluster. `metadata_path` is the log directory with
-    `__cluster_metadata-0`, if that is not where the write goes.
+    `partitions` and `topic_ids` are by topic; a number of partitions for all topics is under "".
+    `topic_settings` is JSON of settings by topic, which override those of the cluster. `metadata_path` is the
+    log directory with `__cluster_metadata-0`, if that is not where the write goes.
     """
 
     path: str

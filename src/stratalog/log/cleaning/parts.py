@@ -31,7 +31,8 @@ from stratalog.segment.headers import CHUNK_SIZE
 
 _FIRST_ROWS = 8192
 _PACKED_CHUNK_SIZE = CHUNK_SIZE >> 2
-# Parts of a file that is read backwards. Compressed ones are as large as their records allow.
+# Sizes of the parts of a file that is read backwards. `adapt` chooses one from the least to CHUNK_SIZE, so
+# that a compressed part fills about one run when it is unpacked.
 _LEAST_PART_SIZE = CHUNK_SIZE >> 6
 _MOST_PART_SIZE = 8 * CHUNK_SIZE  # for batches that are larger than usual, or a sparse index
 _AHEAD_SIZE = 8 * CHUNK_SIZE
@@ -185,7 +186,7 @@ class NotBackwardsError(Exception):
 
 
 class BackwardSource:
-    """Reads the part of a file from a position on, from its last part to its first; for one thread at a time.
+    """Reads a file backwards, part by part, from its end down to a position; for one thread at a time.
 
     `starts` are positions at which batches start, in order. `expect_read` is told what is read next: systems
     read ahead only forwards.
@@ -206,7 +207,7 @@ class BackwardSource:
         self.part_size = _LEAST_PART_SIZE  # until it is known how large the records are when unpacked
 
     def next_part(self, memory: PartMemory) -> FilePart | None:
-        """The part before the last one, in this memory; None at the start."""
+        """The part before the one that was returned last, in this memory; None at the position."""
         if self._end <= self._position:
             return None
         start = self._start()

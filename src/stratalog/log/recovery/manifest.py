@@ -73,7 +73,12 @@ def parse_line(line: bytes) -> ManifestEntry | None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     origin = (kept.directory, kept.partition, kept.file)
-    if not all(isinstance(name, str) for name in origin) or not all(_is_sound(part) for part in parts):
+    numbers = (kept.position, kept.size, kept.time_ms)
+    if not all(isinstance(name, str) for name in origin) or not all(
+        isinstance(each, int) for each in numbers
+    ):
+        return None
+    if not all(_is_sound(part) for part in parts):
         return None
     return kept if kept.sha256 is not None or len(kept.files) == 1 else None
 

@@ -158,7 +158,7 @@ def _orphans(live: list[tuple[SegmentFile, DirectoryEntry]], bases: set[int]) ->
 def _epochs(disk: DiskReader, task: PartitionTask) -> tuple[EpochEntry, ...] | None:
     try:
         return read_epochs(disk, join_path(task.path, LEADER_EPOCH_CHECKPOINT))
-    except CorruptCheckpointError:  # as above
+    except CorruptCheckpointError:  # reported as a reason why a broker does not start
         return None
 
 
@@ -166,7 +166,7 @@ def _topic_id(disk: DiskReader, task: PartitionTask) -> tuple[UUID | None, bool]
     """The id in partition.metadata, and whether the file is garbled."""
     try:
         return topic_id_of(disk, task.path), False
-    except CorruptCheckpointError:  # as above
+    except CorruptCheckpointError:  # reported as a reason why a broker does not start
         return None, True
 
 

@@ -2,7 +2,7 @@
 
     decoder = AvroDecoder(parse_schema(reader_text))
     root = decoder.root_of(parse_schema(writer_text))
-    column, codes = decoder.decode(data, rows)        # rows of (start, end, root) in data
+    column = decoder.decode(data, rows, codes)        # rows of (start, end, root) in data; fills codes
 
 A value that cannot be read is null in the column, and its code has a reason: `decoder.reason(code)`.
 """

@@ -2,9 +2,11 @@
 
 Importing Numba and loading kernels takes longer than the work of most commands, and compiling a kernel for
 the first time takes seconds. So a kernel can declare how many bytes a call processes. Small calls of such a
-kernel (`PLAIN_BYTES`) run as plain Python, until they have taken as long as loading would take
-(`PLAIN_SECONDS`). All other kernels are compiled at their first call (`machine.py`). Why:
-docs/decisions/0034-kernels-begin-as-plain-python.md.
+kernel (`PLAIN_BYTES`) first run as plain Python, for 5 ms in all. Any other call runs as the machine code of
+an earlier process, without Numba, if there is any (`loaded.py`, up to `LOADED_CALLS`). If there is none,
+small calls go on as plain Python, until they have taken as long as loading would take (`PLAIN_SECONDS`); all
+other calls import Numba, which loads or compiles the kernel (`machine.py`). Why:
+docs/decisions/0034-kernels-begin-as-plain-python.md, docs/decisions/0049-machine-code-without-numba.md.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ PLAIN_BYTES = 64 << 10
 PLAIN_SECONDS = 0.3
 """How long all such calls of a process may take: about as long as importing Numba and loading kernels."""
 PLAIN_SECONDS_BEFORE_LOADING = PLAIN_SECONDS - 0.005
-"""What of it is left when kernels are looked for that can run without Numba; looking takes some ms."""
+"""When no more than this is left of it, small calls also look for machine code that runs without Numba.
+
+Looking takes some ms.
+"""
 
 _KERNELS: list[Kernel[..., Any]] = []
 _MAKERS: dict[Callable[..., object], Callable[[], Any]] = {}  # Any: intrinsics of Numba
@@ -155,7 +160,7 @@ def kernel(
     size: Callable[..., int] | None = None,
     twin: Callable[..., Any] | None = None,  # Any: what the kernel returns
 ) -> Any:  # Any: a kernel, or what makes one
-    """Compile on first use, without the GIL; cached on disk if possible.
+    """Compile on first use, and cache on disk if possible. The machine code runs without the GIL.
 
     `size` returns about how many bytes a call with these arguments processes; with it, small calls run as
     plain Python. `twin` replaces the function in plain Python, if it is much faster there.

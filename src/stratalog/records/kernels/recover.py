@@ -39,7 +39,7 @@ WRONG_CRC = 5
 OFFSET_OVERFLOW = 6
 NOT_ASCENDING = 7
 NEEDS_ROOM = 8  # for producers, events, epochs or entries: continue from the position returned
-# row 0 of the table is a control batch whose record only Python can read; all else in it is already processed
+# Row 0 of the table is a control batch. It is processed, except for its record, which only Python can read.
 MARKER = 9
 
 # Indexes in `facts`, which is passed from call to call.
