@@ -1,6 +1,6 @@
 """How fast can batches be appended to a log, in process?
 
-Each figure compares with another rival.
+Each figure has its own rival.
 
 `append_vs_write`: a follower appends sets of 64 batches of 16 KiB, against one `write` of the same bytes to a
 file, which is the least possible cost. The log adds a checksum over each byte and an index entry for each

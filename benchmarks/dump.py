@@ -4,8 +4,8 @@ The segment has ten million records with a 10-byte key and an 84-byte JSON value
 output goes to /dev/null. Both sides are whole processes, the tool with the flags of Kafka's own script.
 `dump_batches` and `dump_data` compare only the work: the start time of each side, measured with the same
 command on a segment of 6 kB, is subtracted. `dump_start` compares the start times. The least work possible is
-one pass over the bytes for the checksums, and with `--print-data-log` writing 2.2 GB of lines. The benchmark
-takes five minutes, nearly all of them for the tool.
+one pass over the bytes for the checksums, and with `--print-data-log` writing 2.2 GB of lines. Nearly
+all of the benchmark's time is the tool's.
 """
 
 from __future__ import annotations

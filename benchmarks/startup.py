@@ -1,4 +1,4 @@
-"""Are the strategies for loading a log directory as much faster as an article on Kafka's start found?
+"""Do strategies for loading a log directory save as much time here as in an article on Kafka's start?
 
 It runs `stratalog bench startup` with its defaults. A figure says how many times faster a strategy is than
 that of Kafka 2.1 with one reader, warm and cold. One strategy does not scan a segment twice after a power cut
