@@ -30,6 +30,7 @@ PARTITIONS_IN_A_DIRECTORY, MANY_PARTITIONS = 4, 32
 FEW_PACKS, MORE_PACKS = 4, 40
 FEW_TASKS, MORE_TASKS = 40, 10_000
 REPEATS = 3  # of what is measured in one session
+FIT_REPEATS = 7  # of audits with bytes: one GB more or less takes a third of a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,20 +140,21 @@ def _audit(engine: Engine, paths: Sequence[str]) -> dict[str, float]:
 def _fit(engine: Engine, one: str, two: str) -> dict[str, float]:
     """Audits of one directory and of both, cached and not, after a first one.
 
-    All are in one session: the start of a session and of its workers varies by more than a GB takes.
+    All are in one session: the start of a session and of its workers varies by more than a GB takes. They
+    come by turns: a JVM gets faster with each audit, and what comes last would seem to take no time.
     """
     first = _audit(engine, [one])
-    found = {"first_s": first["seconds"], "result_size": first["result_size"]}
-    for name, paths in (("one", [one]), ("both", [one, two])):
-        logs = [log for path in paths for log in Path(path).glob("*/*.log")]
-        cached, cold = [], []
-        for _ in range(REPEATS):
+    sizes = {"one": [one], "both": [one, two]}
+    seconds: dict[str, list[float]] = {f"{name}{kind}": [] for name in sizes for kind in ("_s", "_cold_s")}
+    for _ in range(FIT_REPEATS):
+        for name, paths in sizes.items():
+            logs = [log for path in paths for log in Path(path).glob("*/*.log")]
             warm(logs)
-            cached.append(_audit(engine, paths)["seconds"])
+            seconds[f"{name}_s"].append(_audit(engine, paths)["seconds"])
             forget(logs)
-            cold.append(_audit(engine, paths)["seconds"])
-        found |= {f"{name}_s": median(cached), f"{name}_cold_s": median(cold)}
-    return found
+            seconds[f"{name}_cold_s"].append(_audit(engine, paths)["seconds"])
+    found = {name: median(each) for name, each in seconds.items()}
+    return {"first_s": first["seconds"], "result_size": first["result_size"], **found}
 
 
 def _probe(engine: SparkEngine, tiny: str, many: str) -> dict[str, float]:

@@ -32,7 +32,7 @@ FIRST_ROUNDS = 3
 LARGE_SIZE = 64 << 20
 LINES = 10_000
 ROOT = Path(__file__).parents[1]
-# The parent of the first commit that issue 20 is about.
+# The last commit before the work on the first use began.
 BEFORE = "7ec2bde53b"
 MODULE = "stratalog.cli.main"
 
