@@ -153,7 +153,7 @@ def test_nothing_is_changed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[
     ("arguments", "says"),
     [
         ([], "name the log directories, or give the broker's server.properties"),
-        (["nowhere"], "name the log directories, or give the broker's server.properties"),
+        (["nowhere"], "nowhere: there is no such directory here. For a topic or partition, also name the"),
         (["./nowhere"], "./nowhere does not exist"),
         ([__file__], "is not a directory"),
         ([CLEAN, "--topic", "roled"], "did you mean rolled?"),

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from stratalog.directory.clean_state import NOTE
 from stratalog.directory.refusal import RefusalKind
 from stratalog.files.disk import Disk
 from stratalog.log.recovery.facts import FindingKind
@@ -138,6 +139,14 @@ def test_without_high_watermarks_nothing_was_lost_was_a_guess(killed: Path, how:
         assert problem.name == HIGH_WATERMARKS
         assert "committed records may be missing" in problem.consequence
     assert marker(killed) == NO_EPOCH
+
+
+def test_a_verdict_named_findings_that_were_in_no_table(killed: Path) -> None:
+    (killed / NOTE).write_text('{"version": 0, "was_clean": true, "broker_epoch": -1, "has_cut": false}')
+
+    for found in both(killed, process_crash=True):
+        assert found.verdict.endswith("nothing is cut off, but read the note.")
+        assert any("--process-crash" in words for words in found.words())
 
 
 def test_a_garbled_checkpoint_of_a_clean_directory_keeps_the_broker_from_starting(clean: Path) -> None:

@@ -149,7 +149,7 @@ def cat(
     from stratalog.scanning.words import python_words
 
     _check_times(starts, since=since, until=until, exits=exits, follow=follow)
-    directories, typed = split_places(places)
+    directories, typed = split_places(places, config)
     broker = BrokerFiles.of(config, directories)
     wish = Wish(keys=tuple(key.encode("utf-8", "surrogateescape") for key in keys), pattern=grep, limit=count)
     if in_base64 and (encodings or not as_json):

@@ -88,7 +88,7 @@ def du(
     from stratalog.log.cleaning.tally import Prefix
     from stratalog.operations.du import By, DiskUsage
 
-    directories, typed = split_places(places)
+    directories, typed = split_places(places, config)
     names = (*typed, *names)
     request = Request.of(directories, config, topic_settings, now)
     check_targets([] if ncdu in (None, "-") else [Path(str(ncdu))], request.directories)

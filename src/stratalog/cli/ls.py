@@ -46,7 +46,7 @@ def ls(
     """
     from stratalog.operations.ls import TopicListing
 
-    directories, typed = split_places(places)
+    directories, typed = split_places(places, config)
     request = Request.of(directories, config, topic_settings, None)
     listing = TopicListing(
         directories=request.directories,

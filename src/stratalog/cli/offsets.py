@@ -57,7 +57,7 @@ def offsets(
     """
     from stratalog.questions.offsets import OffsetsQuestion
 
-    directories, typed = split_places(places)
+    directories, typed = split_places(places, config)
     broker = BrokerFiles.of(config, directories)
     question = OffsetsQuestion(directories=broker.directories, names=(*typed, *names), time=time_ms)
     return output.report(question.run())

@@ -181,11 +181,11 @@ def _is_directory(path: str) -> bool:
         return True  # the code that reads it will report that
 
 
-def split_places(places: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_places(places: tuple[str, ...], config: Path | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(log directories, names of topics and partitions) from what was typed as `[DIR|NAME]...`.
 
     The path of a partition's own directory means its log directory and its name. UsageError if a path is
-    not a directory.
+    not a directory, or if nothing says where the names are.
     """
     from stratalog.directory.partitions import partition_at
     from stratalog.files.paths import absolute_path, last_name, parent_path
@@ -203,6 +203,11 @@ def split_places(places: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, .
         else:
             directories[parent_path(path)] = None
             names[last_name(path)] = None
+    if names and not directories and config is None:
+        raise UsageError(
+            f"{', '.join(names)}: there is no such directory here. For a topic or partition, also name the "
+            "log directories, or give the broker's server.properties with --config."
+        )
     return tuple(directories), tuple(names)
 
 

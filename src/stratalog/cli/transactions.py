@@ -49,7 +49,7 @@ def transactions(
     """
     from stratalog.questions.transactions import TransactionsQuestion
 
-    directories, typed = split_places(places)
+    directories, typed = split_places(places, config)
     broker = BrokerFiles.of(config, directories)
     question = TransactionsQuestion(
         directories=broker.directories,

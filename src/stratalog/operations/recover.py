@@ -85,7 +85,12 @@ class RecoverReport(Report):
     @property
     def has_findings(self) -> bool:
         """Whether anything was cut off or found, except what every crash leaves and every start repairs."""
-        return bool(self.result.notes) or any(
+        return bool(self.result.notes) or self._has_listed_findings
+
+    @property
+    def _has_listed_findings(self) -> bool:
+        """Whether a table lists any of them; the notes are in no table."""
+        return any(
             any(map(_counts, directory.problems))
             or any(
                 part.cuts or any(_is_found(finding, directory) for finding in part.findings)
@@ -172,7 +177,8 @@ class RecoverReport(Report):
                 "cleanly ends in the middle of a batch"
             )
         if self.has_findings:
-            return f"{can_start}: nothing is cut off, but read the findings"
+            what = "findings" if self._has_listed_findings else "note"
+            return f"{can_start}: nothing is cut off, but read the {what}"
         return f"{can_start}: nothing is lost"
 
 
