@@ -1,7 +1,7 @@
 """Where Spark looks for data sources: any top-level `pyspark_*` module with a `DefaultSource`.
 
-It makes `format("stratalog")` known to every session without registering it. Spark imports this module in
-every process that plans. If the import of one such module fails, Spark sees no source of this kind at all, so
+This module makes `format("stratalog")` known to every session without registering it. Spark imports it in
+every process that plans. If the import of one `pyspark_*` module fails, Spark finds none of these sources, so
 this module imports little and never fails.
 """
 

@@ -1,4 +1,4 @@
-"""A query over log directories by DuckDB, in this process: for `stratalog sql --backend duckdb`.
+"""Runs a query over log directories with DuckDB, in this process: for `stratalog sql --backend duckdb`.
 
 The views are the same as on Spark. Each is an Arrow dataset, so DuckDB decodes only the columns that a query
 needs, and reads only the partitions, offsets and times that can match.
@@ -38,7 +38,7 @@ except ImportError as error:
 __all__ = ["answer"]
 
 RECORDS, PARTITIONS = "kafka_records", "kafka_partitions"
-# The tables of each internal topic, and those that every directory has.
+# The tables of each internal topic; the two above exist for every directory.
 TABLES: Mapping[str, Mapping[str, Callable[[Sequence[Path]], Scan]]] = {
     "consumer_offsets": {
         "kafka_commits": tables.commits,
@@ -55,7 +55,7 @@ _BARE = re.compile(r"""(?<!["\w])(offset|group)(?!["\w]|\s+by\b|\s+\d)""", re.IG
 
 
 class _View(NamedTuple):
-    """A table that a query can name: a topic, or one of Kafka's own tables."""
+    """A table that a query can name: a topic, or one of `OWN_VIEWS`."""
 
     name: str
     source: Source
@@ -96,7 +96,7 @@ def _reader_of(connection: duckdb.DuckDBPyConnection, query: str) -> Callable[[s
 
 
 def _views(options: ReadOptions, is_read: Callable[[str], bool]) -> Iterator[_View]:
-    """A view for each topic and table, except those whose names differ only in case."""
+    """A view for each topic and table. UsageError if the query reads one of two that differ only in case."""
     by_name: dict[str, list[_View]] = {}
     for view in _all_views(options, is_read):
         by_name.setdefault(view.name.lower(), []).append(view)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 
 def install_command(extra: str) -> str:
-    """Such as `pip install '.[spark]'` in a clone."""
+    """The command, such as `pip install '.[spark]'` in a clone."""
     try:
         text = distribution("stratalog").read_text("direct_url.json")
     except PackageNotFoundError:

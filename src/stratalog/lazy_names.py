@@ -8,7 +8,7 @@ from importlib import import_module
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package whose names come from these modules, by name."""
+    """The `__getattr__` of a package; `modules` says from which module each name comes."""
 
     def get(name: str) -> object:
         module = modules.get(name)

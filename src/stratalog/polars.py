@@ -46,7 +46,7 @@ def lazy(scan: Scan) -> pl.LazyFrame:
         asked = scan.columns if columns is None else columns
         predicate = without_dynamic(predicate)
         needed = set(asked) | set([] if predicate is None else predicate.meta.root_names())
-        # Polars passes both only for `head(rows).filter(predicate)`: rows are counted before the filter.
+        # Polars passes both rows and predicate only for `head(rows).filter(predicate)`: the head is first.
         useful = predicate if rows is None else None
         narrowed = scan.narrowed(
             [name for name in scan.columns if name in needed], narrowing_by(from_polars(useful))

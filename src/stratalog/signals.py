@@ -4,10 +4,10 @@
         while not stop.wait(1):
             log.append(measure())
 
-SIGTERM ends a program at once, with its logs unclosed; SIGINT raises KeyboardInterrupt anywhere in the code.
-Here both only set the stop. A `threading.Event` would not work: its lock may be held by the very code that
-the handler interrupts. So a stop is a pipe: setting it writes a byte that nobody reads, and any number of
-threads can wait until the pipe is readable.
+By default SIGTERM ends a program at once, with its logs unclosed, and SIGINT raises KeyboardInterrupt
+anywhere in the code. Here both only set the stop. A `threading.Event` would not work: its lock may be held by
+the very code that the handler interrupts. So a stop is a pipe: setting it writes a byte that nobody reads,
+and any number of threads can wait until the pipe is readable.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class GracefulStop:
         return self._is_set
 
     def fileno(self) -> int:
-        """A descriptor that becomes readable when it is set, to wait for it and for other things at once."""
+        """A descriptor that becomes readable when the stop is set, to wait for it and for other things."""
         return self._readable
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -102,7 +102,7 @@ class _Handling:
             handler = signal.getsignal(number)
             if (
                 handler is not None and handler != signal.SIG_IGN
-            ):  # None: set outside Python, cannot come back
+            ):  # None: set outside Python, cannot be restored
                 self._before[number] = handler
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The command line: one command a file. Nothing imports this package.
+"""The command line: one file for each command. Nothing outside imports this package.
 
 append         `stratalog append`
 audit          `stratalog audit`

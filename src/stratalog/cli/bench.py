@@ -1,4 +1,4 @@
-"""`stratalog bench startup`: how long loading takes, by strategies of Kafka, of an article, and ours."""
+"""`stratalog bench startup`: how long loading takes with Kafka's strategies, an article's, and ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stratalog.cli.startup.rival import Rival
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-# Segments of the second directory: loading it after a clean stop reads no log, so they can be small.
+# Segments of the second directory can be small: loading it after a clean stop reads only the ends of logs.
 _SMALL_SEGMENT = 256 << 10
 
 
@@ -102,7 +102,7 @@ def startup(
     no_kafka: bool,
     work_dir: Path | None,
 ) -> None:
-    """How long it takes to load a log directory, clean and after a power cut, by five strategies.
+    """How long it takes to load a log directory, clean and after a power cut, with five strategies.
 
     A directory is built, brought into each state and loaded: as Kafka 2.1 did (every index mapped and
     checked, the newest segment scanned twice), without checks, with each segment scanned once, with a correct
@@ -153,14 +153,14 @@ class _Plan(NamedTuple):
 def _measure_all(
     output: Output, plan: _Plan, shape: Shape, many: int, root: Path
 ) -> tuple[list[Measured], dict[str, Shape]]:
-    """The rows, and the shape of the directory by the state that it was loaded in."""
+    """The rows, and for each state the shape of the directory that was loaded in it."""
     from stratalog.cli.startup.article import CLEAN, MANY, UNCLEAN
 
     rows = _measure(output, plan, root / "logs", shape, (CLEAN, UNCLEAN), plan.readers)
     shapes = {CLEAN: shape, UNCLEAN: shape}
     if many:
-        # As many partitions as before, or fewer, so that `many` can be divided by their number: all have the
-        # same number of segments.
+        # At most as many partitions as before, and a divisor of `many`, so that all have the same number of
+        # segments.
         partitions = next(count for count in range(min(shape.partitions, many), 0, -1) if many % count == 0)
         shapes[MANY] = replace(
             shape, partitions=partitions, segments=many // partitions, segment_size=_SMALL_SEGMENT
@@ -207,7 +207,7 @@ def _chosen(names: tuple[str, ...]) -> tuple[Strategy, ...]:
 
 
 def _rival(output: Output, kafka: Path | None) -> Rival | None:
-    """The Kafka that was named, or else one that is found; a sentence says if there is none."""
+    """The Kafka that was named, or else one that is found; prints why there is none."""
     from stratalog.cli.startup.rival import Rival, find_kafka
 
     if kafka is not None:

@@ -24,7 +24,7 @@ class BrokerFiles:
 
     @classmethod
     def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
-        """UsageError if neither the arguments nor the file name a directory.
+        """Read server.properties; UsageError if neither the arguments nor the file name a directory.
 
         Kafka's default, /tmp/kafka-logs, is not used: it is hardly ever what the user wants.
         """
@@ -62,7 +62,7 @@ class BrokerFiles:
 
     @property
     def metadata_place(self) -> str | None:
-        """Where the broker looks for its cluster's metadata; None if these directories are not its own."""
+        """Where the broker looks for its cluster's metadata; None if that is not known."""
         if self.metadata_directory is not None:
             return self.metadata_directory
         known = {os.path.realpath(directory) for directory in self.log_dirs}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def parse_encodings(
     _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, str]:
-    """[key=|value=]ENCODING, as options of the source."""
+    """Parse [key=|value=]ENCODING into options of the source."""
     found: dict[str, str] = {}
     for text in texts:
         which, separator, name = text.rpartition("=")

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 1.0  # of compiling, before anything is said
+PATIENCE_S = 1.0  # how long kernels compile before the user is told
 _LOOK_S = 0.1
 WORDS = (
     "Compiling kernels for this machine, which takes some seconds the first time. `stratalog warm` does it "

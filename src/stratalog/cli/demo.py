@@ -116,7 +116,7 @@ class _Story:
     told: list[_Told] = field(default_factory=list)
 
     def tell(self, size: int, seed: int, master: str | None) -> ExitCode:
-        """All steps; FAILED if the audit did not find exactly what was planted."""
+        """Run all steps; FAILED if the audit did not find exactly what was planted."""
         from stratalog.cli.demo_damage import unexpected
         from stratalog.operations.audit.audit_report import AuditReport
 

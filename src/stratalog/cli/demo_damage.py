@@ -30,7 +30,7 @@ class Planted:
 
 
 def plant(logs: Sequence[Path]) -> list[Planted]:
-    """Damage five segments, each in its own way; if there are five topics, each in another topic."""
+    """Damage five segments, each in its own way; if there are five topics, each in a different one."""
     ways: list[Callable[[str], Planted]] = [
         flip_a_bit,
         tear_the_tail,

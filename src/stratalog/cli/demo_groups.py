@@ -28,7 +28,7 @@ def write_transfers(disk: Disk, directory: Path, start_ms: int) -> None:
 
 
 def write_commits(disk: Disk, directory: Path, ends: Mapping[TopicPartition, int], start_ms: int) -> None:
-    """Write what two groups have committed in each partition; `ends` are the ends of their logs."""
+    """Write what two groups have committed in each partition; `ends` has the end of its log."""
     records = [
         Record(number, start_ms + number, key, value)
         for number, (key, value) in enumerate(_commits(ends, start_ms))

@@ -86,8 +86,8 @@ def build_logs(
 ) -> list[Path]:
     """Write the partitions in parallel: encoding, compressing and writing all release the GIL.
 
-    Their indexes come from a recovery, like those of a broker that died. The directory is then that of a
-    stand-alone broker. Returns the logs of TOPICS, in order.
+    A recovery then builds their indexes, as after a crash, and the directory is formatted for a stand-alone
+    broker. Returns the .log files of TOPICS, in order.
     """
     plans = plan_logs(directory, size=size, seed=seed)
     sizes = [plan.size for plan in plans]

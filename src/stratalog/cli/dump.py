@@ -22,7 +22,7 @@ class _WrongUsage(click.UsageError):
 
 
 class _DumpCommand(click.Command):
-    """A command whose usage errors have that exit status, so that scripts can switch between the tools."""
+    """A command whose usage errors exit as in Kafka's tool, so that scripts can switch between the two."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -98,7 +98,7 @@ def dump(
     The lines, the flags and the exit status are those of Kafka 4.3.1's dump tool: 1 if something cannot be
     read, else 0, even with complaints. A DIR means all files in it and below it.
     """
-    del max_message_size  # Kafka's tool needs it; here only headers are read
+    del max_message_size  # Kafka's tool needs it; here a batch may have any size
     if not paths and not files:
         raise _WrongUsage("Name files or directories to dump, or --files A,B,...")
     chosen = {

@@ -22,7 +22,7 @@ from stratalog.errors import UsageError
 
 
 def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    """TOPIC=COUNT, several times."""
+    """Parse TOPIC=COUNT, which can be repeated."""
     counts = {}
     for text in texts:
         topic, _, count = text.rpartition("=")

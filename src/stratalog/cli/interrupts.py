@@ -1,4 +1,4 @@
-"""Raises a Ctrl-C again that Python has dropped.
+"""Raises Ctrl-C again if Python has dropped it.
 
 Python raises KeyboardInterrupt wherever the program is at that moment. If that is in the callback of a weak
 reference or in `__del__`, Python prints "Exception ignored in" and continues, as if Ctrl-C had not been
@@ -21,7 +21,7 @@ _LATER_S = 0.02
 
 
 def raise_dropped_interrupts() -> None:
-    """From now on, raise a KeyboardInterrupt again that was dropped; anything else is reported as before."""
+    """From now on, raise every dropped KeyboardInterrupt again; other exceptions are reported as before."""
     report = sys.unraisablehook
 
     def hook(dropped: UnraisableHookArgs) -> None:

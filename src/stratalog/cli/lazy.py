@@ -13,7 +13,7 @@ class LazyCommands(click.Group):
     """`modules` has, by name, the module of each command. The command is its attribute `<name>_command`, or
     `<name>`.
 
-    Listing the names imports nothing. `commands`, as every group has it, imports all of them.
+    Listing the names imports nothing. Reading `commands`, an attribute of every group, imports all modules.
     """
 
     def __init__(self, *arguments: Any, modules: Mapping[str, str], **options: Any) -> None:

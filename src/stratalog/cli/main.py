@@ -1,4 +1,4 @@
-"""`stratalog`: the command line. Each command has its own file; only `main` catches errors."""
+"""`stratalog`: the command line. Each command has its own file; only this one catches StratalogError."""
 
 from __future__ import annotations
 

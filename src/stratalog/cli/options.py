@@ -82,7 +82,7 @@ recover_option = click.option(
 
 
 def parse_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Milliseconds since 1970, or a date and a time, in UTC unless it names a zone."""
+    """Parse milliseconds since 1970, or a date and time, which is in UTC unless it names a zone."""
     if text is None:
         return None
     if re.fullmatch(r"\d+", text):

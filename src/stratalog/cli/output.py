@@ -139,7 +139,7 @@ class Output:
 
     @property
     def is_watched(self) -> bool:
-        """Whether stderr is a terminal, where somebody can watch a bar."""
+        """Whether bars are shown: stderr is a terminal, and --plain was not given."""
         return self._console(stderr=True).is_terminal and not self.is_plain
 
     def _print(self, words: str) -> None:
@@ -285,7 +285,7 @@ def fitting(table: Table, width: int) -> Table:
 
 
 def _width(table: Table) -> int:
-    """The width of the table if only the names of its columns are broken between words."""
+    """The least width of the table: column names are broken between words, and cells are not."""
     return _with_frame(_widths(table, 0))
 
 

@@ -23,7 +23,7 @@ def parquet_option(words: str) -> Callable[[Command], Command]:
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """DiskError if it cannot be written."""
+    """Write the table to a file; DiskError if that fails."""
     from pyarrow import parquet
 
     try:
@@ -33,8 +33,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
-    """Refuse files that could not be written (which would show only after hours), or that are in a log
-    directory.
+    """Refuse a file whose folder does not exist, before hours of work, and a file in a log directory.
 
     A command that only reads must change nothing in a log directory, but such a file could overwrite a log.
     """

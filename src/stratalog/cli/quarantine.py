@@ -119,7 +119,7 @@ def restore(
     """Write a range that was kept to a new file, bit for bit; it also stays in quarantine.
 
     The bytes are compared with their SHA-256. If you name a folder, the file gets the name that it had in its
-    log, by which `stratalog dump` can print it.
+    log, so that `stratalog dump` can print it.
     """
     request = _request(directories, config, names, places)
     return output.report(request.restore(wanted, target, dry_run=dry_run))

@@ -11,7 +11,7 @@ _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def parse_size(_context: click.Context, _option: click.Parameter, text: str) -> int:
-    """A number of bytes from the way people write it; the callback of an option."""
+    """Parse a size as people write it, into bytes; the callback of an option."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
     if not match:
         raise click.BadParameter(f"{text!r} is not a size: write 400MB, 1.5GB, 64KiB or a number of bytes.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def parse_settings(
     _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, str]:
-    """NAME=VALUE, repeated any number of times."""
+    """Parse NAME=VALUE, which can be repeated."""
     found = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -61,7 +61,7 @@ def read_options(command: Command) -> Command:
 def decoding_options(command: Command) -> Command:
     """Adds the options that say how keys and values are decoded.
 
-    The command gets them as `decoding`: as options of the source.
+    The command gets them as `decoding`, under the names of the source's options.
     """
 
     @wraps(command)
@@ -78,7 +78,7 @@ def decoding_options(command: Command) -> Command:
 
 
 def schema_options(command: Command) -> Command:
-    """Adds only the decoding options that say where schemas are: here --key is the key of a record."""
+    """Adds the decoding options except --key and --value: in such a command --key is the key of a record."""
 
     @wraps(command)
     def collected(*arguments: Any, **given: Any) -> object:  # Any: whatever the command takes
@@ -94,7 +94,7 @@ def schema_options(command: Command) -> Command:
     return decorated
 
 
-# The options of a command, and those of the source.
+# The options of a command, and what the source calls them.
 _DECODING = {
     "key": "keyEncoding",
     "key_schema": "keySchema",

@@ -106,7 +106,7 @@ def sql(
 
 
 def _words(asked: Mapping[str, object]) -> dict[str, str]:
-    """The flags that were given, by the names that messages of a read have for them."""
+    """The flags that were given, by the names of the options that error messages would use instead."""
     flags = {"since": "startingTimestamp", "until": "endingTimestamp"}
     return {option: f"--{name}" for name, option in flags.items() if asked[name] is not None}
 
@@ -211,7 +211,7 @@ def _names_for_json(names: list[str]) -> list[str]:
 
 
 def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:  # Any: a column can be of any type
-    """The rows, as values in the order of the columns; not by name, because two columns may have the same."""
+    """The rows, as values in the order of the columns; not by name, because columns may share one."""
     from stratalog.scanning.values import column_values
 
     for batch in found.to_batches():

@@ -40,7 +40,7 @@ def warm(output: Output, *, spark: bool) -> None:
     began = time.perf_counter()
     from stratalog.cli.warming import warm_everything
 
-    tell_compiling(None)  # it is said already
+    tell_compiling(None)  # the user was told above
     warm_everything()
     kernels = ready_kernels()
     document: dict[str, object] = {

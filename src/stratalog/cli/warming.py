@@ -72,7 +72,7 @@ def _audit(disk: SimulatedDisk, size: int) -> None:
 
 
 def _write_log(disk: SimulatedDisk) -> None:
-    """Append as leader and as follower, batches and markers, and look things up."""
+    """Append batches and markers, as leader and as follower, look things up, compact and truncate."""
     scheduler = BackgroundScheduler()
     log = load(
         disk=disk,
@@ -118,7 +118,7 @@ def _write_log(disk: SimulatedDisk) -> None:
 
 
 def _clean(disk: SimulatedDisk, log: Log) -> None:
-    """Run a compaction and its estimate without writing anything."""
+    """Run a compaction and an estimate without writing anything."""
     tally = KeyTally([Tally(Prefix(size=1), slots_count=8)])
     dirty = DirtyLog(
         disk=disk,

@@ -1,4 +1,4 @@
-"""The quorum of controllers in a server.properties: who this node is in it, and where its controllers listen.
+"""The quorum of controllers in a server.properties: who this node is in it, and where its controller listens.
 
 controller.quorum.voters                lists the voters, in each node's settings
 controller.quorum.bootstrap.servers     only addresses; the voters are in the metadata log
@@ -74,7 +74,7 @@ def read_quorum_settings(text: str) -> QuorumSettings:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """HOST:PORT, or NAME://HOST:PORT if the listener is not called CONTROLLER; ConfigError for others."""
+    """Parse HOST:PORT, or NAME://HOST:PORT if the listener is not CONTROLLER; else ConfigError."""
     match = _LISTENER.fullmatch(text if "://" in text else f"{DEFAULT_LISTENER}://{text}")
     if match is None or not match[2] or not 0 < int(match[3]) <= _LARGEST_PORT:
         raise ConfigError("controller", text, "it must be host:port, or listener://host:port")

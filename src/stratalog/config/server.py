@@ -53,7 +53,7 @@ def broker_settings(kind: type[Configuration], found: Mapping[str, str]) -> Iter
 
 
 def _segment_bytes(text: str, key: ConfigKey) -> Iterator[tuple[str, ConfigValue]]:
-    """log.segment.bytes, whose minimum was 14 before 4.0: a smaller value becomes internal.segment.bytes."""
+    """log.segment.bytes; a value that was legal only before 4.0 becomes internal.segment.bytes."""
     size = parse_value("log.segment.bytes", key._replace(low=14), text)
     assert key.low is not None
     yield ("segment.bytes", size) if size >= key.low else ("internal.segment.bytes", size)

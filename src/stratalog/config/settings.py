@@ -16,7 +16,7 @@ from stratalog.limits import INT64_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """The settings of one log: its topic's, and two settings of the broker, for its producer state."""
+    """The settings of one log: its topic's, and the broker's for producers and transactions."""
 
     segment_bytes: int = setting(1 << 30, "int", "log.segment.bytes", low=1 << 20)
     # If set, it replaces segment.bytes, and may be as small as a test needs.

@@ -55,8 +55,8 @@ class CheckpointMarks:
 class CheckpointRow:
     """One checkpoint. `offset_of` computes a log's entry from its marks and its old entry; None: no entry.
 
-    `is_from_logs`: all entries can be found in the files of logs, so recovery writes the whole checkpoint. In
-    the other checkpoints, recovery keeps the entries of logs that it has not found.
+    `is_from_logs`: recovery knows the entry of every log, so it writes the whole checkpoint. In the other
+    checkpoints, it keeps the entries of logs that it has not found.
     """
 
     name: str

@@ -94,8 +94,8 @@ class Checkpoint:
     def write_closed(self, logs: Iterable[CheckpointMarks], *, are_all: bool) -> bool:
         """Bring the file up to date with logs that are closed; True if it was written.
 
-        `are_all`: the directory has no other logs. A missing file is then created, and a damaged one is
-        replaced.
+        `are_all`: the directory has no other logs. A damaged file is then replaced, and a missing one is
+        created if it `is_from_logs`.
         """
         known = self.read()
         is_whole = are_all and self.row.is_from_logs

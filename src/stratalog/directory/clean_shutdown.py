@@ -34,7 +34,7 @@ UNKNOWN_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanShutdown:
-    """The content of the file. `broker_epoch`: -1 if it promises nothing, None if the file says no epoch."""
+    """The content of the file. `broker_epoch`: -1 if it promises nothing, None if the file has no epoch."""
 
     broker_epoch: int | None = None
 

@@ -36,7 +36,7 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """`was_clean`: the file existed, with the content `said`.
+    """`was_clean`: the clean-shutdown file existed, with the content `said`.
 
     `has_cut`: more than a torn tail was cut off. `cuts_since_ms`: when the first recovery began that has cut
     something off and has not ended; None if there is none. `kept_in` are the directories of its quarantines.
@@ -78,7 +78,7 @@ class CleanState:
         return self._has_note
 
     def remove(self, *, leaves_note: bool = True) -> None:
-        """Remove the file; durable when this returns. The note keeps its content."""
+        """Remove the file; durable when this returns. With `leaves_note`, the note keeps its content."""
         if not self.file.exists():
             return
         if leaves_note:
@@ -101,7 +101,7 @@ class CleanState:
             self._write(replace(self.note, cuts_since_ms=since_ms, kept_in=places))
 
     def forget_before(self, broker_epoch: int | None) -> None:
-        """Ignore the epoch of a note if it is older than the broker's last registration: it ran since.
+        """Ignore `was_clean` and the epoch of a note if the broker has registered, and so run, since then.
 
         What was cut off before that run still counts.
         """
@@ -113,7 +113,7 @@ class CleanState:
     def put_back(self, content: CleanShutdown) -> None:
         """Write the file, as the last step; the note is deleted, because it has no use afterwards.
 
-        If that fails the file is deleted, if the disk allows it: it might exist without being synced.
+        If that fails, the file is deleted if possible: it might exist without being synced.
         """
         try:
             self._disk.replace(self.file.path, format_clean_shutdown(content))

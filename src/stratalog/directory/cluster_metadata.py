@@ -1,4 +1,4 @@
-"""Topics of a KRaft cluster: ids, partitions, configuration and broker epochs, from `__cluster_metadata`.
+"""The topics, replicas, settings and broker epochs of a KRaft cluster, from `__cluster_metadata`.
 
 A node keeps the cluster's metadata as a log of changes, and now and then as a snapshot of everything below an
 offset (`%020d-%010d.checkpoint`). So the newest snapshot is read, then the log from its offset on. Read-only.
@@ -80,7 +80,7 @@ class ClusterMetadata:
     def stray_reason(
         self, topic_partition: TopicPartition, topic_id: UUID | None, node_id: int
     ) -> str | None:
-        """Why a broker would set this directory aside as stray; None if it belongs to this node."""
+        """Why a broker would set this partition aside as stray; None if it belongs to this node."""
         if topic_id is None:
             return "its topic's id is not known"
         topic = next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)

@@ -98,7 +98,7 @@ class LogHome:
     def _settle(self, home: str) -> None:
         self._home = home
         self._start_offsets = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
-        # In a broker's log directory, the checkpoints of the directory cover this log too.
+        # In a log directory, the directory's checkpoints cover this log too.
         ends = [OffsetCheckpointFile(self._disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
         self._kept_marks = KeptMarks(self.topic_partition, starts=self._start_offsets, ends=ends)
 
@@ -208,7 +208,7 @@ class LogHome:
                 if not self._is_lone:
                     raise
                 logger.warning("%s is recovered: %s.", self.directory, error.finding)
-            # Everything below a mark is on the device, so only the end of the log is scanned.
+            # After a clean close everything is on the device, so only the end of the log is scanned.
             self._recover(config, clock, INT64_MAX if is_clean else 0, before_change, quarantine)
             return open_log()
         except BaseException:  # an interrupt too: nothing else would release the lock
@@ -218,8 +218,8 @@ class LogHome:
     def start_offset(self) -> int:
         """The start offset that the last writer stored; 0 if it is the base offset of the first segment.
 
-        A log directory that takes over a lone log stores its start before the log's own checkpoint is
-        deleted.
+        A log directory that takes over a lone log first stores the log's start, and then deletes the log's
+        own checkpoint. So the larger of the two is right.
         """
         is_reader = not self._locks.are_held and self._session is None
         if is_reader:  # a log directory may take over the log meanwhile
@@ -350,7 +350,7 @@ def _log_directory_of(disk: DiskReader, directory: str) -> str | None:
 def _check_unlocked(directory: str) -> None:
     """LogDirLockedError if the directory is in use: before it has a checkpoint, only its lock shows that.
 
-    Many programs leave a `.lock`, and this user may not be allowed to open it.
+    Many programs leave a `.lock`: one that this user may not open is ignored. Checked only on Linux.
     """
     with suppress(DiskError):
         if sys.platform == "linux":

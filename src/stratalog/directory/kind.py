@@ -297,6 +297,6 @@ def _is_of_a_partition(name: str) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether this is a file that we write to a log directory before its first checkpoint."""
+    """Whether a file of this name, or its temporary form, shows that a directory is a log directory."""
     plain = name.removesuffix(TEMPORARY_SUFFIX)
     return plain in (*_BROKERS, *_SURE, *_LIKELY) or name.startswith(STAGED_PREFIX)

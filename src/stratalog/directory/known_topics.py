@@ -43,8 +43,8 @@ class TopicSources:
 def check_settings(disk: DiskReader, directories: Sequence[str], sources: TopicSources) -> None:
     """UsageError if the user's JSON has settings of a topic that does not exist.
 
-    It must be in the directories or in the cluster's metadata. A directory that cannot be read may have it:
-    then the command itself reports the directory.
+    A topic exists if it is internal, or in the directories or the cluster's metadata. If one of these cannot
+    be read, nothing is checked here: the command itself reports it.
     """
     if sources.topic_settings is None:
         return
@@ -79,7 +79,7 @@ def check_settings(disk: DiskReader, directories: Sequence[str], sources: TopicS
 
 
 class KnownTopics:
-    """The settings of the topics of one node; `notes` name the settings that are ignored."""
+    """The settings of the topics of one node; `notes` say what could not be read or is ignored."""
 
     def __init__(self, disk: DiskReader, directories: Sequence[str], sources: TopicSources) -> None:
         self._disk = disk
@@ -108,7 +108,7 @@ class KnownTopics:
         return self._has_server or "cleanup.policy" in self._said(metadata, topic)
 
     def refusal(self, directory: str, entry: PartitionEntry) -> str | None:
-        """Why no record of this partition may be deleted; None if its settings are known."""
+        """Why no record of this partition may be deleted; None if records may be deleted."""
         topic = entry.topic_partition.topic
         if self.of(topic).remote_storage_enable:
             return (

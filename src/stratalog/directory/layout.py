@@ -85,7 +85,7 @@ def classify(disk: DiskReader, directory: Path) -> Layout:
     """Sort the entries of a log directory. Reads only the listing, and changes nothing.
 
     NotALogDirectoryError for a partition's own directory. If it were treated as a log directory without logs,
-    it would get a clean-shutdown file, by which its log would look like a lone log that was closed cleanly.
+    it would get a clean-shutdown file, and its log would look like a lone log that was closed cleanly.
     """
     root = os.fspath(directory)
     partitions: list[PartitionEntry] = []
@@ -153,7 +153,7 @@ def check_named_once(disk: DiskReader, paths: Sequence[str]) -> None:
 
 
 def find_same(disk: DiskReader, paths: Sequence[str]) -> dict[str, str]:
-    """The paths that are another name of an earlier one, as a link or a second mount, each with that one."""
+    """The paths that are the same directory as an earlier one (as a link or mount), each with that one."""
     first: dict[FileId, str] = {}
     same = {}
     for path in paths if len(paths) > 1 else ():
@@ -165,8 +165,8 @@ def find_same(disk: DiskReader, paths: Sequence[str]) -> dict[str, str]:
 
 
 def find_aliases(disk: DiskReader, entries: Iterable[tuple[str, PartitionEntry]]) -> dict[str, str]:
-    """The paths of partitions that are links to another partition's directory, each with the path of its
-    target.
+    """The paths of partitions that, through links, are the same directory as an earlier one, each with that
+    one's path.
 
     If both names were recovered, the second recovery would find files that the first has already changed.
     """

@@ -131,7 +131,7 @@ class LogDirectory:
     def write_clean_shutdown(
         self, content: CleanShutdown | None = None, *, is_beside_epoch: bool = False
     ) -> None:
-        """Write the clean-shutdown file, for the session; without `content`, the one it was opened with.
+        """Write the clean-shutdown file, for the session; without `content`, with the epoch that still holds.
 
         `is_beside_epoch`: another directory has an epoch, so this one, which has none, must not say -1
         (`clean_shutdown.py`).

@@ -33,9 +33,9 @@ def check_not_in_use(disk: DiskReader, directory: str) -> None:
 
 
 def check_lone_logs(layout: Layout) -> set[str]:
-    """LogDirLockedError if a log of this locked directory is open as a lone log.
+    """LogDirLockedError if a log of this directory is open as a lone log.
 
-    Returns the names of the partitions with a lock file: only those may have been lone logs.
+    Returns the names of the partitions with a lock file, which may have been lone logs.
     """
     return {entry.name for entry in layout.partitions if check_unlocked(layout.path(entry), _IS_LONE)}
 

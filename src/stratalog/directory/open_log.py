@@ -52,7 +52,7 @@ def open_log(
 
     LogDirLockedError if another process has the log open. A log that was not closed cleanly is recovered
     first: an incomplete or damaged end is cut off, and kept beside the directory or in the directory
-    `quarantine`. In a broker's log directory it is a NeedsRecoveryError instead. `read_only` opens any log:
+    `quarantine`. In a log directory this is a NeedsRecoveryError instead. `read_only` opens any log:
     it takes no lock and changes nothing, and `hidden` says what it does not show. `disk`, `clock` and
     `scheduler` replace this machine's, for tests.
     """

@@ -84,7 +84,7 @@ def partition_entries(
 def list_partitions(
     disk: DiskReader, directory: str, states: Collection[DirectoryState] = LIVE
 ) -> list[FoundPartition]:
-    """The partitions of a log directory in these states, by name."""
+    """The partitions of a log directory that are in these states, sorted by name."""
     entries = list(partition_entries(disk.list_directory(directory), states))
     if not entries:
         return []
@@ -164,7 +164,7 @@ class _Marks(NamedTuple):
 
 
 def _marks_in(disk: DiskReader, directory: str) -> _Marks:
-    """Read before the logs: a log in use is then at least as long as its checkpoints say."""
+    """Call it before the logs are read: a log in use is then at least as long as its checkpoints say."""
     checkpoints = DirectoryCheckpoints(disk, directory)
     is_in_use = True  # unless the lock shows that it is not
     with suppress(DiskError, UsageError):

@@ -6,8 +6,8 @@ The swap is two renames: the copy gets the log's name, and the old log in the ot
 -delete. No file system does both at once. A crash in between leaves the partition in both directories, and
 Kafka then refuses to start until somebody removes one of them. So this note is written to the log directory
 of the copy before the renames, when the copy is complete and on the device. It is removed last. If recovery
-finds the note and the partition in both directories, it retires the old log. In any other state it ignores
-the note: then the names alone show how far the swap came.
+finds the note and the partition in both directories, it retires the old log. In any other state it only
+deletes the note, because the names alone show how far the swap came.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def read_pending_move(disk: DiskReader, directory: str) -> PendingMove | None:
 def finish_pending_move(disk: Disk, directory: str, others: Collection[str]) -> None:
     """Retire the old log if both the old log and its copy here have the partition's name.
 
-    Needs the locks of this directory and of `others`; no other directory is changed.
+    Needs the locks of this directory and of `others`. If the old log is in none of these, nothing is changed.
     """
     data = disk.read_file(_path(directory))
     if data is None:

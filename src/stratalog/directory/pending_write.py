@@ -1,7 +1,7 @@
 """Finishes a committed write: renames staged segments into their logs.
 
 Renaming can be interrupted anywhere and repeated: a staged file that is gone has already been renamed. No
-file is read. The caller then recovers the logs, or closes them as a clean shutdown does; until then the
+segment is read. The caller then recovers the logs, or closes them as a clean shutdown does; until then the
 directory has no clean-shutdown file.
 
 A broker may have been started on the directory before this runs. It did not know about the write and appended

@@ -66,11 +66,11 @@ class StartupRefusal(NamedTuple):
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it is only that this user may not look: the broker may be able to use the file."""
+        """Whether the file was not checked, because this user may not read it. The broker may be able to."""
         return self.kind is RefusalKind.NOT_SEEN
 
     def with_remedy(self, remedy: str) -> StartupRefusal:
-        """The same with another remedy, unless it is only that this user may not look."""
+        """The same reason with another remedy; unchanged if `is_unseen`."""
         return self if self.is_unseen else self._replace(remedy=remedy)
 
     @property
@@ -89,7 +89,7 @@ def is_start_refused(
 
     It continues without a directory that it has taken offline, unless that directory has the cluster's
     metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that
-    directory. What could not be looked at counts for nothing.
+    directory. Reasons that are `is_unseen` are ignored.
     """
     found = [each for each in refusals if not each.is_unseen]
     offline = {each.directory for each in found if each.takes_offline}

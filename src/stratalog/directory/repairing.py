@@ -96,7 +96,7 @@ def repair_partition(
 
 
 def plan_repair(disk: DiskReader, clock: Clock, directory: str, name: str, config: LogConfig) -> RecoveryPlan:
-    """What `repair_partition` would do, without `may_cut`; NeedsRecoveryError if it would refuse."""
+    """What `repair_partition` would do with `may_cut` False; NeedsRecoveryError if it would refuse."""
     from stratalog.log.recovery.run import plan_scanned
     from stratalog.log.recovery.survey import survey_partition
     from stratalog.log.recovery.task import run_scan

@@ -117,7 +117,7 @@ class Session:
     def open(self, before_recovery: Callable[[], object] = lambda: None) -> None:
         """Lock all directories, and recover or refuse those that were not shut down cleanly.
 
-        `before_recovery` is called when all are locked and some are to be recovered, and may refuse that.
+        `before_recovery` is called when all are locked and some are to be recovered. It may raise to refuse.
 
         NotALogDirectoryError if one is something else, LogDirLockedError if one is in use,
         NeedsRecoveryError if one is refused; then nothing was changed, and nothing is held.
@@ -273,7 +273,7 @@ def check_session(
 
 
 def unique_paths(disk: DiskReader, directories: Iterable[Path]) -> list[str]:
-    """The absolute paths; UsageError if a directory is named twice, whatever the spelling or by a link."""
+    """The absolute paths; UsageError if two name one directory, even by different spellings or links."""
     paths = absolute_paths(directories)
     check_named_once(disk, paths)
     return paths

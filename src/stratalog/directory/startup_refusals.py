@@ -8,14 +8,14 @@ before loading   a log directory on a read-only file system, which it cannot loc
                  meta.properties of every directory: missing, garbled, of two nodes or clusters; the
                  cluster's metadata (metadata_refusals.py)
 while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
-                 partition.metadata or leader epochs that are garbled, damage at the end of a log that
-                 was shut down cleanly; also in folders marked -delete and -stray, which it loads before it
-                 removes or keeps them
+                 garbled checkpoint, partition.metadata or leader epochs, a file that it may not read or
+                 write, damage at the end of a log that was shut down cleanly; files are also checked in
+                 folders marked -delete and -stray, which it loads before it removes or keeps them
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
-directory is the last one. Faults in spite of which a broker starts are not listed: a torn tail, a missing
-index, a missing partition.metadata (the broker renames that folder to -stray), or a checkpoint with text
-instead of a number.
+directory is the last one or has the cluster's metadata. Faults that do not keep a broker from starting are
+not listed: a torn tail, a missing index, a missing partition.metadata (the broker renames that folder to
+-stray), or a checkpoint with text instead of a number.
 
 Kafka: MetaPropertiesEnsemble, LogManager.loadLogs, LogLoader, PartitionMetadataFile, CheckpointFile
 """
@@ -128,7 +128,7 @@ def startup_refusals(
                 "Compare the two, and move the older one out of the log directories.",
             )
         )
-    # Several checks may be refused the same file.
+    # Several checks may fail on the same file.
     return tuple(dict.fromkeys(found))
 
 

@@ -2,7 +2,7 @@
 
     Kafka's defaults < server.properties < dynamic settings of all brokers < of this one < of the topic
 
-The last three are in the cluster's metadata. A JSON file of the user can replace or override it:
+The last three are in the cluster's metadata. A user's JSON file can replace or override the metadata:
 
     {"orders": {"cleanup.policy": "compact"}, "events": {"retention.ms": 86400000}}
 
@@ -77,7 +77,7 @@ class TopicConfigs:
         return config
 
     def _over(self, config: LogConfig, settings: Settings, topic: str = "") -> LogConfig:
-        """Apply settings of a cluster. Those that only a release newer than 4.3.1 knows are ignored."""
+        """Apply settings of a cluster. Those that Kafka 4.3.1 would refuse are ignored, with a note."""
         for name, value in settings.items():
             try:
                 config = config.with_overrides({name: value})

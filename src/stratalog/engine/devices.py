@@ -96,9 +96,9 @@ def busy_ms(device: Device) -> int | None:
 
 
 class ReaderCount:
-    """How many readers a device gets. `measured` takes the rate of a window, and changes `count` by one.
+    """How many readers a device gets. `measured` takes the rate of a window, and may change `count` by one.
 
-    From a single fast reader it goes to one for each core at once.
+    If a single reader is fast, `count` becomes the number of cores at once.
     """
 
     def __init__(self, most: int = MOST_READERS, *, cores: int | None = None) -> None:
@@ -128,7 +128,7 @@ class ReaderCount:
             self._try_one_more(rate)
 
     def is_enough(self, size: int, seconds: float) -> bool:
-        """Whether a window with so many bytes in this time can be measured."""
+        """Whether a window with this many bytes and seconds is long enough to be measured."""
         if self.count == 1 and size >= FAST_SIZE and size > FAST_RATE * seconds:
             return True
         return seconds >= SHORTEST_WINDOW_S and (size >= WINDOW_SIZE or seconds >= LONGEST_WINDOW_S)

@@ -62,7 +62,7 @@ class Engine(Protocol):
         """The outcome of each task, as they finish. Closing the iterator ends the run.
 
         `sizes` says how many bytes each task reads, `paths` from which file or directory. With paths, the
-        tasks of one device run in their order, by as many readers as the device can use. Without paths the
+        tasks of one device start in their order, on as many readers as the device can use. Without paths the
         largest start first, on all cores. `on_progress` may be called from another thread. `is_wanted` is
         called with a task's number before the engine starts it; a task that is no longer wanted has no
         outcome.
@@ -114,5 +114,5 @@ def pack(sizes: Sequence[int], packs_count: int) -> list[list[int]]:
 
 
 def largest_first(sizes: Sequence[int]) -> list[int]:
-    """The numbers of the tasks, by size."""
+    """The numbers of the tasks, largest task first."""
     return sorted(range(len(sizes)), key=lambda index: -sizes[index])

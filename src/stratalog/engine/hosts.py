@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """HOST:DIR or DIR; DIR begins with a slash, because it is not below a directory of this process."""
+        """HOST:DIR or DIR; DIR begins with a slash, because hosts do not share a current directory."""
         found = re.fullmatch(r"(?:(?P<host>[^/]+):)?(?P<path>/.*)", text)
         if found is None:
             raise UsageError(f"{text}: with --by-host write HOST:DIR or DIR, where DIR begins with a slash.")
@@ -76,7 +76,7 @@ class OnHost(Generic[OfHost]):
 
 
 def _may_be(disk: DiskReader, path: str) -> bool:
-    """Whether the host has this directory, or cannot say so: then `run` reports it."""
+    """Whether the host has this directory; also True if the system refuses to say: `run` reports that."""
     try:
         return disk.exists(path)
     except DiskError:

@@ -40,7 +40,7 @@ class RateMeter:
 
 
 class ReadingDisk(DiskReader):
-    """The disk that the readers of one device use: it counts reads, and can pause or end them.
+    """The disk that one reader uses: it counts the bytes read, and can pause or end the reading.
 
     `before_read` is called before each read: it may wait, or raise to end the reading.
     """

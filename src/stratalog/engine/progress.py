@@ -28,7 +28,7 @@ class DeviceUse:
 
     @property
     def seconds_left(self) -> float | None:
-        """The expected time; None until it is known."""
+        """The expected remaining time; None until it is known."""
         return _seconds_left(self.bytes_read, self.bytes_total, self.rate)
 
 

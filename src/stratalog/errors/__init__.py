@@ -28,14 +28,14 @@ StratalogError
 ├── LogClosedError                   a log that was closed is used; .path (ValueError)
 │   ├── LogDeletedError              a log that its manager has deleted is changed
 │   └── LogMovedError                a log that its manager has moved is changed; .directory
-├── LogDirLockedError                another process holds the log directory; .path
+├── LogDirLockedError                the log directory is in use, or its lock was lost; .path
 ├── EraseProofError                  a file that an erasure wrote is not as it should be; .path
 ├── DiskError                        the system refused to read or write; .path, .errno (OSError)
 │   ├── AccessDeniedError            the system does not allow it (PermissionError)
 │   └── NoSuchFileError              the file is not there (FileNotFoundError)
 ├── FormatRefusedError               a log directory that cannot be formatted, and why; .path, .reason
 ├── FileOwnerError                   a rewritten file could not keep its owner; .path, .owner, .user
-├── InvalidOffsetError               an offset that does not ascend where offsets must; .path, .offset
+├── InvalidOffsetError               an offset that is not above the last one in an index; .path, .offset
 ├── NeedsRecoveryError               a log that was not closed cleanly, and what shows it; .path, .finding
 ├── NotALogDirectoryError            a path that is not a log directory; .path, .reason (ValueError)
 │   └── MissingLogDirectoryError     a log directory that does not exist (FileNotFoundError)

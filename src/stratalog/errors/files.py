@@ -57,7 +57,7 @@ _BY_NUMBER: dict[int, type[DiskError]] = {
 class EraseProofError(_PathError):
     """A file that an erasure wrote does not contain exactly the records that should remain.
 
-    Nothing is lost.
+    The files that it was made from are still there.
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
@@ -91,7 +91,7 @@ class FormatRefusedError(_PathError):
 
 
 class LogDirLockedError(_PathError):
-    """Another process, a broker most likely, holds the log directory."""
+    """The log directory is in use, most likely by a broker; or its lock was lost."""
 
     def __init__(self, path: str | os.PathLike[str], reason: str = "") -> None:
         super().__init__(path, reason or _IN_USE)
@@ -147,7 +147,7 @@ class PreconditionError(StratalogError):
 
 
 class QuarantineError(_PathError):
-    """Bytes that were cut off cannot be kept, or kept bytes cannot be restored."""
+    """Bytes to be cut off cannot be kept, or kept bytes cannot be restored."""
 
 
 class QuarantineFullError(QuarantineError):

@@ -22,7 +22,7 @@ from stratalog.files.paths import prefix_of
 
 MAX_OPEN = 256
 
-# Without it, opening a pipe that has the name of a file would wait; opening a file never waits.
+# Without O_NONBLOCK, opening a pipe that has the name of a file would wait; opening a file never waits.
 _FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _READ_FLAGS = os.O_RDONLY | _FLAGS
 _WRITE_FLAGS = os.O_RDWR | _FLAGS

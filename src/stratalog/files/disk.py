@@ -54,8 +54,8 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | OP
 # ms; with this many threads, 0.07 ms. For a few syncs, starting threads is not worth it.
 _SYNCED_AT_ONCE = 32
 _FEW = 2
-# Of many files, a thread writes this many and then syncs them. Threads that take turns for each file spend
-# more time on taking turns than on writing.
+# Of many files, a thread writes up to this many, and then syncs them. Threads that take turns for each file
+# spend more time on taking turns than on writing.
 _WRITTEN_IN_A_RUN = 4
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class Disk(DiskReader):
         name = os.fspath(path)
         with Refusing("create", name):
             descriptor = self._create(name, name)
-            # The cache may still have a file of that name open that another process has deleted.
+            # The cache may still hold a file of that name open, which another process has deleted.
             descriptors.shared.forget_file(name)
             try:
                 if size:
@@ -263,7 +263,7 @@ class Disk(DiskReader):
         return True
 
     def set_modified(self, path: Path, mtime_ms: int) -> None:
-        """Set the modification time, which replaces a segment's timestamp if its records have none."""
+        """Set the modification time, which is used as a segment's timestamp if its records have none."""
         name = os.fspath(path)
         with Refusing("set the time of", name):
             os.utime(name, ns=(os.stat(name).st_atime_ns, mtime_ms * 1_000_000))

@@ -133,8 +133,8 @@ class DirectoryLock:
     def discard(self) -> None:
         """Release a lock under which nothing was changed, and delete the file if this lock created it.
 
-        The file is deleted while the lock is held, so nobody else can hold a lock on it. A process that waits
-        for the lock notices that the file is gone.
+        The file is deleted while the lock is held, so nobody else can hold a lock on it. A process that has
+        just opened the file to lock it notices that it is gone.
         """
         if self.is_held and self._is_created:
             with suppress(OSError, DiskError):  # a leftover lock file is harmless
@@ -211,7 +211,7 @@ def check_unlocked(directory: Path, reason: str = "") -> bool:
 
 
 def check_lockable(disk: DiskReader, directory: Path) -> None:
-    """The DiskError of `acquire` on a read-only file system, for a dry run. Creates and locks nothing."""
+    """Raises the DiskError of `acquire` on a read-only file system. For a dry run: it creates nothing."""
     if disk.is_read_only(directory):
         refusal = OSError(errno.EROFS, os.strerror(errno.EROFS))
         raise refused("open", join_path(os.fspath(directory), LOCK), refusal)

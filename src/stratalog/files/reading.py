@@ -159,9 +159,9 @@ class DiskReader:
         return blocks * found.f_frsize
 
     def block_size(self, path: Path) -> int:
-        """Files on the file system of `path` occupy multiples of this, or of more.
+        """Files on the file system of `path` occupy multiples of this size, or of a larger one.
 
-        On NFS and ZFS the system gives the size of the largest block, but small files have smaller ones.
+        At most 4096: NFS and ZFS report the size of their largest block, but small files have smaller ones.
         """
         return min(_file_system(path).f_frsize, _USUAL_BLOCK)
 
@@ -233,7 +233,7 @@ class DiskReader:
 
 
 def _kept_blocks(device: int) -> int:
-    """How many free blocks ext4 keeps for itself, so that no user can write to them; 0 for another system."""
+    """How many free blocks ext4 keeps for itself, so that no user can write to them; 0 if it is not ext4."""
     block_device = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     try:
         with open(

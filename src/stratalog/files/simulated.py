@@ -1,12 +1,12 @@
 """A disk in memory that can fail or lose power at any step, and knows what may be found afterwards.
 
-Every call is one step or more (`replace` has as many as on a real disk). A test runs something once to count
-the steps. Then it runs it again for each step, and makes that step fail (`fail_at`) or cuts the power there
-(`crash_at`; from then on every call raises PowerCut). `crash()` then gives the disks that a machine could
-find when it starts again:
+Nearly every call is one step or more (`replace` has as many as on a real disk). A test runs something once to
+count the steps. Then it runs it again for each step, and makes that step fail (`fail_at`) or cuts the power
+there (`crash_at`; from then on every call raises PowerCut). `crash()` then gives the disks that a machine
+could find when it starts again:
 
-- A file has the bytes of its last sync. Each later write and truncation may have happened or not, and the
-  last one may have happened in part, up to the end of a sector.
+- A file has the bytes of its last sync. Of the later writes and truncations, all, none, all but the first or
+  all but the last have happened. A last write may also have happened in part, up to the end of a sector.
 - A directory has the names of its last sync. Later creations, renames and deletions may have happened or not:
   there is a disk for every prefix of them, and one for the loss of each single change.
 - Files are independent of each other, and a rename can reach the device before the bytes of the file: a
@@ -360,7 +360,7 @@ class SimulatedDisk(Disk):
 
     @contextmanager
     def _changing(self, action: str, path: Path) -> Iterator[None]:
-        """A step that changes something: if the power is cut, the device does not have the change yet."""
+        """A step that changes something: if the power is cut, the change is done, but not synced."""
         if self.before_step is not None:
             self.before_step(action, path)
         with self._lock:

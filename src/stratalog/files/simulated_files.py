@@ -119,7 +119,7 @@ def _apply(data: bytearray, change: _Write | _Cut) -> None:
 
 
 def _torn(change: _Write | _Cut) -> list[_Write | _Cut]:
-    """The part of a write up to the sector border nearest to its middle; none if it is within one sector."""
+    """The part of a write up to a sector border near its middle; none if it is within one sector."""
     if isinstance(change, _Cut):
         return []
     middle = change.position + len(change.data) // 2

@@ -1,4 +1,4 @@
-"""`FileStamp`: how a task that runs on another machine knows that it sees the file that was planned.
+"""`FileStamp`: how a task on another machine knows that it sees the file for which it was planned.
 
 Another machine may have another file under the same path, such as its own replica of the partition. A task
 that read it would report facts about the wrong log, and the driver would act on them.

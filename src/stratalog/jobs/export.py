@@ -2,7 +2,7 @@
 
 A run is planned once, and the plan is stored (`exporting/folder.py`): which task exports which offsets of
 which partition. Running the export again finishes a run that was stopped, then exports newer records. The
-rows never leave the task that read them, so on Spark only file names travel back to the driver.
+rows never leave the task that read them, so on Spark no row travels to the driver.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ExportReport:
 
 
 RunTasks = Callable[[Sequence[ExportTask]], Sequence[TaskNote]]
-"""Runs all tasks of a run, except those that are known to be done, and returns the files they wrote."""
+"""Runs all tasks of a run, except those known to be done; returns notes of what all of them wrote."""
 
 
 def export_logs(
@@ -402,7 +402,7 @@ def _differences(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
 
 
 def _of_readers(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Advice if only a reader schema differs, for example because there is a newer one."""
+    """Advice if a reader schema differs, for example because there is a newer one."""
     for name in DECODED:
         before, now = known.get(name, {}), asked.get(name, {})
         if before != now and before.get("encoding") == now.get("encoding"):

@@ -1,10 +1,10 @@
 """Reads the cluster metadata as a KRaft snapshot followed by the log after it.
 
 From time to time a controller writes a snapshot of the state after all records below an offset
-(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. If the log no longer begins at 0,
-the table begins with the records of a snapshot from which the log continues. They all get the last offset
-that the snapshot covers. If several snapshots fit, the oldest one is read: then the table shows the most
-history.
+(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. If the log is empty or no
+longer begins at 0, the table begins with the records of a snapshot from which the log continues. They all get
+the last offset that the snapshot covers. If several snapshots fit, the oldest one is read: then the table
+shows the most history.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def plan_table(
     cores: int | None = None,
     on_omission: OnOmission = ignore_omission,
 ) -> list[TableTask]:
-    """The tasks that read an internal topic, from its beginning or from the offset in the options."""
+    """The tasks that read an internal topic, from its beginning or from where the options say."""
     disk = disk or reader_for(*options.paths)
     tasks: list[TableTask] = []
     for found in find_partitions(disk, options) if _is_from_start(options) else ():
@@ -137,7 +137,7 @@ def _read_snapshot(
                 topic=CLUSTER_METADATA,
                 partition=0,
                 kind=OmissionKind.DAMAGE,
-                first_offset=last_offset,  # of all records of a snapshot
+                first_offset=last_offset,  # all records of a snapshot have this offset
                 end_offset=task.end_offset,
                 size=len(data) - error.position,
                 why=error.reason,

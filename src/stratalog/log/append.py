@@ -61,7 +61,7 @@ class AppendInfo(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes to append; 0 if there is no whole batch, and nothing is to be done."""
+        """Bytes to append; 0 if there is no whole batch: then there is nothing to do."""
         return self.data.size
 
     @property

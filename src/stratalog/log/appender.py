@@ -145,7 +145,7 @@ class Appender:
     def prepare_all(self, infos: Iterable[AppendInfo], leader_epoch: int) -> list[AppendInfo]:
         """Check sets of a client that are to be written one after the other, and assign their offsets.
 
-        They have no producers. An error refuses all of them, and nothing but the leader epoch was written.
+        They have no producers. Only the leader epoch is written, and only if none of them is refused.
         """
         first = next_offset = self._marks.end.offset
         prepared = []

@@ -26,7 +26,7 @@ class Closer:
 
     @property
     def is_saved(self) -> bool:
-        """Whether every appended record is on the device, although the log may have failed since."""
+        """Whether every appended record is on the device, even if the log has failed since."""
         return self._has_saved or self._flusher.recovery_point >= self._parts.marks.end.offset
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class Closer:
             raise
 
     def close_handlers(self) -> None:
-        """Close without writing anything: the disk has failed."""
+        """Close without writing anything: the disk has failed, or the log must not be changed."""
         parts = self._parts
         parts.guard.is_closed = True
         parts.epochs.give_up()  # a scheduled flush must not write them

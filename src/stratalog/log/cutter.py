@@ -136,7 +136,7 @@ class Cutter:
     # At the end
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batch that holds an offset, and everything after it; False if the log ends before."""
+        """Remove the batch with an offset, and everything after it; False if the log ends there or before."""
         if offset >= self._marks.end.offset:
             self._epochs.truncate_from_end(self._marks.end.offset)
             return False
@@ -177,7 +177,7 @@ class Cutter:
             self._settle(offset)
 
     def _lower_marks(self, offset: int) -> None:
-        """Lower all marks before records are cut off, in memory and on the device."""
+        """Before records are cut off: lower the recovery point, and the stored marks that follow the end."""
         self.cuts_count += 1
         self._flusher.lower(offset)
         if self._kept_marks is not None:

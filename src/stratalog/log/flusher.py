@@ -16,7 +16,8 @@ class Flusher:
     if the start of the log moves past it, over segments that were never synced.) It is never above the end of
     the log: `lower` is called before a record below it is cut off.
 
-    The point is changed under both locks. A flush holds the flush lock only while it waits for the device.
+    The point is changed under both locks. Except in a close, a flush waits for the device under the flush
+    lock alone.
     """
 
     __slots__ = (
@@ -48,8 +49,7 @@ class Flusher:
             try:
                 segment.flush()
             except DiskError as error:
-                # A segment that was empty and was rolled again meanwhile has no files of these names now, and
-                # no records.
+                # A roll replaced an empty segment meanwhile: its files are gone, and it had no records.
                 with self._guard.lock:
                     is_there = self._segments.get(segment.base_offset) is segment
                 if is_there or segment.size or error.errno != errno.ENOENT:

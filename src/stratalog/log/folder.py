@@ -29,8 +29,8 @@ class LogFolder:
     renamed still has its old name there until the directory is synced. It is -1 while no name shows where the
     log starts.
 
-    Creating, deleting and renaming need the log's lock; `sync_names` needs the flush lock or the log's, and
-    appends go on meanwhile.
+    Creating, deleting and renaming need the log's lock; `sync_names` needs the flush lock or the log's.
+    Under the flush lock, appends go on meanwhile.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class LogFolder:
         self._changes_count, self._synced_count = 0, -1
 
     def create_segment(self, base_offset: int) -> LogSegment:
-        """A new segment with room for what the topic's settings preallocate."""
+        """A new segment, preallocated as the topic's settings say."""
         return LogSegment.create(
             self.disk,
             self.path,

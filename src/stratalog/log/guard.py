@@ -68,7 +68,7 @@ class LogGuard:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Any exception inside the block, even Ctrl-C, fails the log: its files may differ from memory."""
+        """Any exception but a DiskError, even Ctrl-C, fails the log: its files may differ from memory."""
         try:
             yield
         except DiskError:

@@ -136,9 +136,9 @@ def load(
 
 
 def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:
-    """Raises what `load` would raise: NeedsRecoveryError, or CorruptCheckpointError for its epochs.
+    """Raises what `load` would raise, and changes nothing.
 
-    Changes nothing.
+    NeedsRecoveryError, CorruptRecordError for a .log that is too large, or CorruptCheckpointError.
     """
     listing = list_partition(disk.list_sizes(directory, _LOG), directory)
     readers = SegmentReaders(
@@ -181,7 +181,7 @@ def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     sizes: dict[int, int] = {}
     live: dict[FileKind, set[int]] = {}
     for kind in FileKind:
-        # All names at once, in a third of the time: a log may have a hundred thousand names.
+        # Parsing all names at once takes a third of the time: a log may have a hundred thousand.
         names = by_suffix.get(kind.value, [])
         digits = [name[:20] for name in names]
         text = "".join(digits)

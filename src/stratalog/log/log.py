@@ -55,7 +55,7 @@ EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
 class Log:
     """One partition. `loader.load` creates it with its parts; `close` closes it, once.
 
-    `high_watermark_follows_end` is for a log without replicas: appended records can be read at once.
+    With `load(high_watermark_follows_end=True)`, for a log without replicas, new records can be read at once.
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class Log:
 
     @property
     def is_saved(self) -> bool:
-        """Whether every appended record is on the device, although the log may have failed since."""
+        """Whether every appended record is on the device, even if the log has failed since."""
         return self._closer.is_saved
 
     def close(self) -> None:
@@ -315,7 +315,7 @@ class Log:
         return self._reader.read(start_offset, max_size, isolation, min_one_message=min_one_message)
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record that is not before the timestamp, or one of Kafka's special values (-1 to -6)."""
+        """The first record that is not before the timestamp; -1 to -6 are Kafka's special timestamps."""
         return self._reader.find_offset(timestamp)
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
@@ -366,7 +366,7 @@ class Log:
         return self._cutter.delete_old_segments()
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batch that holds an offset, and everything after it; False if the log ends before.
+        """Remove the batch with an offset, and everything after it; False if the log ends there or before.
 
         The records are gone permanently when this returns. A crash meanwhile leaves a prefix of the log with
         at least all records that stay.
@@ -406,7 +406,7 @@ class Log:
     def clean_by(
         self, clean: CleanFunction, first_dirty_offset: int, first_uncleanable_offset: int
     ) -> CleanResult:
-        """Compact the log once, by this function; raises what `clean` raises."""
+        """Compact the log once, with this function; LogChangedError as for `clean`."""
         from stratalog.log.cleaning.in_log import LogCompaction
 
         compaction = LogCompaction(self._parts, self._flusher, self._cutter)

@@ -13,9 +13,9 @@ function        who uses it                             the log ends after
 `last_batch`    a listing                               the last whole batch; its whole header is read
 
 All of these read the newest segment, usually from the last entry of its index on. If that entry is wrong, or
-if there is damage, a reader's end may need the whole segment. Only `last_epoch` goes on to older segments, if
-the newest has no batch. Recovery decides where a log that was not closed cleanly will end, from the scans of
-all its segments (`recovery/sequence.py`).
+if there is damage, the whole segment may be read to find a reader's end. Only `last_epoch` goes on to older
+segments, if the newest has no batch. Recovery decides where a log that was not closed cleanly will end, from
+the scans of all its segments (`recovery/sequence.py`).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class LogEnd:
 
     `hidden_size` bytes follow there that are not read, for the reason `why`; `reason` says it in words with
     the numbers. A log without any segment has no path. If the checkpoints show that these bytes are damaged
-    records, `missing_end` is the offset up to which the log had been written at least.
+    records, the log had been written at least up to the offset `missing_end`.
     """
 
     offset: int
@@ -380,7 +380,7 @@ def _is_damaged(
     header = aligned_buffer(_LENGTH_AT)
     filled = disk.read_into(active.log_path, header, valid.position)
     base_offset = int.from_bytes(header[:filled].tobytes(), "big", signed=True)
-    # After a truncation inside a batch, the next batch begins at the checkpoints: a crash may have torn it.
+    # After a truncation inside a batch, the next batch begins at the stored offset: a crash may have torn it.
     is_next = filled == _LENGTH_AT and known_end <= base_offset < active.base_offset + MOST_OFFSETS
     return not is_next
 

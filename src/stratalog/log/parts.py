@@ -1,4 +1,4 @@
-"""What the parts of one log share. The docstring of each part says which of these fields it may change."""
+"""The state that the parts of one log share."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class LogReader:
         return found
 
     def find_offset(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record that is not before the timestamp, or one of Kafka's special values (-1 to -6)."""
+        """The first record that is not before the timestamp; -1 to -6 are Kafka's special timestamps."""
         marks = self._marks
         return self._looking(
             lambda segments: find_offset(

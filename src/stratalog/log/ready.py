@@ -72,9 +72,10 @@ class ReadyRules:
         self._numbers = np.array(numbers, np.int64)
 
     def check(self, data: Any, now_ms: int) -> ReadySet | None:
-        """A copy of a client's set, if it is ready to be written; None for any other set.
+        """A client's set, if it is ready to be written; None for any other set.
 
-        `data` is any object with the buffer protocol, or a ReadySet that is not appended yet.
+        `data` is any object with the buffer protocol, whose bytes are copied, or a ReadySet that is not
+        appended yet.
         """
         if type(data) not in _COPIED:
             return data if isinstance(data, ReadySet) else None

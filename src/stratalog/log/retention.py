@@ -3,13 +3,13 @@
 Three rules apply, in Kafka's order; each deletes segments from the oldest on, and stops at the first that it
 keeps:
 
-1. log start: the segment ends at or before log_start_offset
+1. log start: the segment is not active, and ends at or before log_start_offset
 2. size:      without it the log is still at least as large as retention.bytes
 3. time:      its largest timestamp is more than retention.ms ago
 
 The last two apply only if cleanup.policy includes delete. No rule deletes a segment that ends above the high
-watermark, or an active segment that is empty. Because only a prefix is deleted, one segment with a timestamp
-in the future keeps all segments after it: `blocked_by` names it.
+watermark, or an active segment that is empty. Because only a prefix is deleted, a segment with a late
+timestamp also protects the segments after it from the time rule: `blocked_by` names it.
 
 `due_ms` is the time when the time rule will delete a segment; `growth` is how many bytes the log must grow
 until the size rule deletes it. Both assume that nothing else changes.
@@ -135,8 +135,7 @@ def decide(
 ) -> tuple[Decision, ...]:
     """The decision for each segment, if retention runs now."""
     ends = [segment.base_offset for segment in segments[1:]] + [marks.log_end_offset]
-    # Whatever the rules say, segments that end above the high watermark stay, and so does an empty active
-    # one.
+    # Whatever the rules say, segments that end above the high watermark stay. So does an empty active one.
     free_count = sum(end <= marks.high_watermark for end in ends)
     if segments and segments[-1].size == 0:
         free_count = min(free_count, len(segments) - 1)

@@ -1,4 +1,4 @@
-"""Decides when a segment is full, from values that were already read. Kafka: LogSegment.shouldRoll"""
+"""Decides when a new segment is begun, from values that were already read. Kafka: LogSegment.shouldRoll"""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def roll_reason(
 ) -> RollReason | None:
     """Why the segment must be rolled before this set is appended; None to append to it.
 
-    Everything was already read from the segment, the set and the configuration. The facts are separate
-    arguments, because making a value for them would slow down every append.
+    The arguments were already read from the segment, the set and the configuration. They are separate,
+    because making a value for them would slow down every append.
     """
     if segment_size > segment_bytes - set_size:
         return RollReason.SIZE

@@ -42,7 +42,7 @@ class BackgroundScheduler:
         self._closed = False
 
     def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:
-        """Run `task` once, delay_ms from now; after `close` it is dropped, as Kafka's scheduler does."""
+        """Run `task` once, delay_ms from now; after `close` it is dropped, as in Kafka's scheduler."""
         with self._changed:
             if self._closed:
                 return

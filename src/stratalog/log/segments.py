@@ -1,6 +1,6 @@
 """The segments of one log, by base offset.
 
-Readers take no lock: they use a snapshot of two tuples that never change. A change replaces the tuples.
+Readers take no lock: they use a snapshot, and each change replaces it with a new one.
 Changes are rare (a roll, a truncation), lookups are not. Kafka: LogSegments.java
 """
 
@@ -51,7 +51,7 @@ class _Made(Sequence[S]):
 
 
 class _Snapshot(Generic[S]):
-    """The segments of one moment, which never change."""
+    """The segments at one moment, and their bases; none is added, replaced or removed here."""
 
     __slots__ = ("bases", "peaks", "segments")
 
@@ -62,8 +62,8 @@ class _Snapshot(Generic[S]):
 class _Peaks:
     """The largest timestamp up to the end of each segment except the active one, as far as it was needed.
 
-    They ascend, so the first segment that reaches a time is found by bisection. A closed segment does not
-    change; the list is extended by replacing it with a longer one.
+    These timestamps never descend, so the first segment that reaches a time is found by bisection. A closed
+    segment does not change; the list is extended by replacing it with a longer one.
     """
 
     __slots__ = ("known",)
@@ -126,7 +126,7 @@ class LogSegments(Generic[S]):
         return found
 
     def is_as(self, snapshot: LogSegments[S]) -> bool:
-        """Whether nothing was added, replaced or removed since."""
+        """Whether nothing was added, replaced or removed since the snapshot."""
         return self._now is snapshot._now
 
     def __len__(self) -> int:

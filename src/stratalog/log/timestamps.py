@@ -38,7 +38,7 @@ def find_offset(
     log_start_offset: int,
     log_end_offset: int,
 ) -> TimestampAndOffset | None:
-    """The first record at or after a time, or the record for a special value; None if there is none.
+    """The first record at or after a time, or the offset for a special value; None if there is none.
 
     `epochs` is called only if the answer needs a leader epoch that no batch has.
     """
@@ -67,11 +67,11 @@ def find_offset(
 
 
 def search_time(segments: SegmentReaders, timestamp: int, log_start_offset: int) -> TimeSearch:
-    """The first record at or after a time, whichever segment it is in, and damage that may hide another.
+    """The first record at or after a time, in any segment, and damage that may hide an earlier one.
 
     `find_offset` ends with the first segment that reaches the time. That may be an empty segment with a late
     file time, or one whose matching records are all below the log's start: Kafka then answers that there is
-    none. It also passes over damage without an error.
+    none. `find_offset` also passes over damage without an error.
     """
     hidden: Hidden | None = None
     for segment in segments.reaching(timestamp):
@@ -85,7 +85,7 @@ def search_time(segments: SegmentReaders, timestamp: int, log_start_offset: int)
 def search_segment(
     segments: SegmentReaders, segment: SegmentReader, timestamp: int, log_start_offset: int
 ) -> TimeSearch:
-    """The same in one segment, whose offsets are below those of the next one."""
+    """The same in one segment; all its offsets are below the base of the next one."""
     later = segments.above(segment.base_offset)[:1]
     end_offset = later[0].base_offset if later else segment.base_offset + MOST_OFFSETS
     return search_proven(segment, timestamp, log_start_offset, end_offset)
@@ -94,7 +94,7 @@ def search_segment(
 def first_not_before(
     segments: SegmentReaders, timestamp: int, log_start_offset: int
 ) -> TimestampAndOffset | None:
-    """The record of `search_time`; damage that may hide another is a CorruptRecordError."""
+    """The record of `search_time`; CorruptRecordError if damage may hide an earlier one."""
     found = search_time(segments, timestamp, log_start_offset)
     if found.hidden is not None:
         # A truncation and an append meanwhile may have mixed old and new bytes. So look a second time.

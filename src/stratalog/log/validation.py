@@ -44,7 +44,7 @@ class ValidatedSet(NamedTuple):
     """A set as it will be written, and its rows.
 
     `log_append_time` is the time of the append if the topic uses it, else -1. `is_rebuilt` says that the
-    records were rewritten, so sizes differ from what the producer sent.
+    records were rewritten, so sizes may differ from what the producer sent.
     """
 
     data: Bytes
@@ -68,8 +68,8 @@ def validate_and_assign_offsets(
     """Check the set by the topic's rules and give it the offsets from `next_offset` on.
 
     It changes `info.data`, which is a copy, and the row of its batch, so `info` must not be used afterwards.
-    An error names the records that break a rule: an InvalidTimestampError if one of these rules is about
-    timestamps, otherwise a RecordValidationError.
+    InvalidRecordError for a wrong batch. If records break a rule, the error names them: InvalidTimestampError
+    if one of these rules is about timestamps, otherwise RecordValidationError.
     """
     batches = info.batches
     target = target_codec(config, info.source_codec)

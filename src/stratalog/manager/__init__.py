@@ -1,7 +1,7 @@
 """The runtime of a node: all its logs, open in one process.
 
 cleaner          cleans logs in the background, and deletes old segments
-cleaner_manager  hands logs to the cleaner's threads; the cleaner's checkpoint
+cleaner_manager  hands logs to the cleaner's threads; keeps the cleaner's checkpoints
 cleaning_states  whether a log is being cleaned, or its cleaning is paused
 closing          the end of a clean run, in Kafka's order
 copies           copies of logs on their way to another directory
@@ -9,10 +9,10 @@ creation         creates new logs
 homes            runs changes inside directories, and takes one offline if its disk fails
 housekeeping     periodic flushes, checkpoints and expiry of producers
 life             whether a manager may be used, and by which process
-loading          opens the logs of one directory
+loading          opens the logs of the directories
 manager          `LogManager`: open, create, delete, move, close
 moving           moves a log: fill a copy, then swap
-placement        in which directory a new log goes
+placement        chooses the directory of a new log
 registry         the logs by partition: current, copies, offline
 removal          deletes partitions
 schedule         periodic tasks

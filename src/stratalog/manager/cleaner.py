@@ -58,7 +58,7 @@ class LogCleaner:
         schedule.once("kafka-log-cleaner", self.startup, delay_ms)
 
     def startup(self) -> None:
-        """Begin, unless log.cleaner.enable is off."""
+        """Start the threads, unless log.cleaner.enable is off."""
         if not self._config.log_cleaner_enable or self._threads or self._stopped.is_set():
             return
         for number in range(self._config.log_cleaner_threads):
@@ -126,8 +126,9 @@ class LogCleaner:
             end_offset = None  # the code that cut the log has already updated the checkpoint
         except Exception as error:
             # Any error is caught here, even a lack of memory or a bug: otherwise it would end this thread,
-            # and with it compaction. This log is skipped for an hour; the reason is logged, and its bytes are
-            # in the metrics. Other logs are cleaned. Kafka: LogCleaningException
+            # and with it compaction. A failed disk takes the directory offline. After any other error, this
+            # log is skipped for an hour; the reason is logged, and its bytes are in the metrics. Kafka:
+            # LogCleaningException
             failure = error
         finally:
             # The log is given back before a failure is reported: a thread that waits for the log may hold the
@@ -150,7 +151,7 @@ class LogCleaner:
     # Delete
 
     def clean_up_logs(self) -> int:
-        """Delete old segments of all logs that are not compacted; returns how many were deleted."""
+        """Delete old segments of logs that are not compacted, except in spared topics; returns how many."""
         paused = self.manager.pause_not_compacted()
         try:
             return self._delete([log for log in paused if log.topic_partition.topic not in self._spared])

@@ -1,8 +1,8 @@
 """Hands logs to the cleaner's threads and takes them back; keeps the checkpoints of how far logs are clean.
 
-One lock guards states, checkpoints and the choice. A caller that truncates, deletes or moves a log first
-pauses its cleaning, and waits until no thread cleans the log any more. Nothing here calls the log manager,
-because the waiting caller may hold its lock. Kafka: LogCleanerManager
+One lock guards states, checkpoints and the choice of a log. A caller that truncates, deletes or moves a log
+first pauses its cleaning, and waits until no thread cleans the log any more. That caller may hold the log
+manager's lock, so nothing here calls the log manager. Kafka: LogCleanerManager
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class LogCleanerManager:
                 raise CleaningAborted
 
     def done_cleaning(self, log: Log, end_offset: int | None) -> None:
-        """Called when the cleaner has finished: the log is clean up to this offset, unless it was aborted.
+        """Called when a cleaning has ended; unless it was aborted, the log is clean up to `end_offset`.
 
         None leaves the checkpoint as it is.
         """

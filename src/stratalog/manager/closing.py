@@ -1,10 +1,10 @@
 """The end of a clean run, in Kafka's order.
 
-1. high watermarks, while the logs are still open
-2. each log: flushed, its snapshot written, its indexes trimmed; several at a time in each directory
-3. by directory, if all of its logs are closed: recovery points, then log start offsets
-4. the clean-shutdown files (`Session.put_back_all`), when steps 1 to 3 are done for all directories, because
-   the epoch in the files depends on all of them
+1. write high watermarks, while the logs are still open
+2. flush each log, write its snapshot and trim its indexes; several logs at a time in each directory
+3. for each directory whose logs are all closed: write recovery points, then log start offsets
+4. write the clean-shutdown files (`Session.put_back_all`), when steps 1 to 3 are done for all directories,
+   because the epoch in the files depends on all of them
 
 If a log fails to close, its directory has failed; the others have not. Kafka: LogManager.shutdown
 """
@@ -24,7 +24,7 @@ from stratalog.manager.registry import LogRegistry
 def close_logs(
     directories: Sequence[LogDirectory], logs: LogRegistry, *, threads: int
 ) -> list[StratalogError]:
-    """Close all logs of these directories, several at a time in each; an error takes the directory offline.
+    """Close all logs of these directories, several at a time in each; an error takes its directory offline.
 
     Returns the errors of logs whose appended records may not all be on the device.
     """

@@ -1,6 +1,6 @@
 """The copies of logs that are being moved to another directory: begun, filled, swapped in.
 
-The cleaning of a log is paused before its copy is begun, until the copy is gone. A copy that was filled
+The cleaning of a log is paused from before its copy is begun until the copy is gone. A copy that was filled
 partly before and partly after a cleaning could have a record without the tombstone that deletes it. A copy
 that an earlier run has begun is *unproven*: since then a broker or `stratalog compact` may have compacted or
 cut the log. So its batches are compared with the log before it replaces the log. If a log is truncated while
@@ -27,8 +27,8 @@ from stratalog.manager.homes import Homes
 from stratalog.manager.moving import agreement, catch_up, take_marks_of, take_name
 from stratalog.manager.registry import LogRegistry
 
-_MOST_ROUNDS = 10  # rounds of copying what was appended meanwhile; then appends wait for the rest
-_MOST_LEFT_SIZE = 1 << 20  # bytes that may be left to copy while appends wait
+_MOST_ROUNDS = 10  # each round copies what was appended meanwhile; then appends wait for the rest
+_MOST_LEFT_SIZE = 1 << 20  # a round that copies no more bytes than this is the last
 
 
 class Copies:
@@ -50,7 +50,7 @@ class Copies:
             self._moving.add(topic_partition)
             source = self._logs.current.get(topic_partition)
             if source is not None:
-                source.forget_cuts(source.cuts)  # a new copy has no record of earlier cuts
+                source.forget_cuts(source.cuts)  # earlier cuts do not concern a new copy
 
     def go_on(self) -> None:
         """Continue the copies that an earlier run has begun."""
@@ -59,7 +59,7 @@ class Copies:
             self._unproven.add(topic_partition)
 
     def end(self) -> None:
-        """Resume the cleaning of logs that have no copy any more: it has replaced them, or is gone."""
+        """Resume the cleaning of logs that have no copy any more: it has replaced the log, or is gone."""
         done = self._moving - self._logs.future.keys()
         self._moving -= done
         self._unproven -= done
@@ -75,7 +75,7 @@ class Copies:
             yield
 
     def fill(self, source: Log, copy: Log) -> None:
-        """Copy nearly all of a log while it is in use; the rest is copied while appends wait."""
+        """Copy nearly all of a log while it is in use; the caller copies the rest while appends wait."""
         if source.topic_partition in self._unproven:
             copy.truncate_to(agreement(source, copy))
             self._unproven.discard(source.topic_partition)

@@ -35,7 +35,7 @@ class Housekeeping:
         self._on_failure = on_failure
 
     def begin(self, schedule: Schedule, config: ManagerConfig) -> None:
-        """Put all of it on a schedule, at the broker's intervals."""
+        """Put this work on a schedule, at the broker's intervals."""
         tasks: list[tuple[str, ScheduledTask, int]] = [
             ("kafka-log-flusher", self.flush_dirty_logs, config.log_flush_scheduler_interval_ms),
             *((row.task, partial(self.checkpoint, [row]), row.every_ms(config)) for row in MANAGERS),
@@ -56,7 +56,7 @@ class Housekeeping:
                 self._on_failure(home_of(log), log.failure)
 
     def flush_dirty_logs(self) -> None:
-        """Flush the logs that were not flushed for their flush.ms."""
+        """Flush the logs whose last flush is at least their flush.ms ago."""
         self.notice_failures()
         for log in self._logs:
             if self._clock() - log.last_flushed_ms >= log.config.flush_ms:
@@ -73,7 +73,7 @@ class Housekeeping:
     def checkpoint(
         self, rows: Iterable[CheckpointRow] = MANAGERS, directories: Iterable[LogDirectory] | None = None
     ) -> None:
-        """Write these checkpoints, of all directories or some."""
+        """Write these checkpoints of all directories, or of some."""
         self.notice_failures()
         for row, directory in product(rows, self._directories if directories is None else [*directories]):
             if not directory.is_online:
@@ -84,6 +84,6 @@ class Housekeeping:
                 self._on_failure(directory.path, error)
 
     def remove_expired_producers(self) -> None:
-        """Forget producers that were silent for long, in all logs."""
+        """Forget expired producers in all logs."""
         for log in self._logs:
             log.remove_expired_producers()

@@ -1,4 +1,4 @@
-"""Opens the logs of one directory that was shut down cleanly, or was recovered since.
+"""Opens the logs of directories that were shut down cleanly, or recovered since.
 
 Kafka: LogManager.loadLogs, LogManager.loadLog
 """
@@ -80,7 +80,7 @@ class LogOpening(NamedTuple):
 def _collector_paused() -> Iterator[None]:
     """Pause the garbage collector while many long-lived objects are created.
 
-    Its collections would go through all these objects in vain, which took as long as the loading itself."""
+    Its collections would go through all these objects in vain, and take as long as the loading itself."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -214,7 +214,7 @@ def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, s
 def _stray_reason(
     disk: DiskReader, metadata: ClusterMetadata, directory: LogDirectory, entry: PartitionEntry
 ) -> str | None:
-    """Why a partition is not this node's, by the cluster's metadata; None if it is this node's."""
+    """Why a partition is not this node's, according to the cluster's metadata; None if it is."""
     if directory.meta is None or directory.meta.node_id is None:
         return None  # the directory's node is not known
     topic_id = topic_id_of(disk, directory.layout.path(entry))

@@ -66,10 +66,10 @@ _Offsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 class LogManager:
     """The logs in these directories, or in those of `server`. Call `startup` first, or use a `with`.
 
-    The settings of topics come from `topics`, or else from the cluster's metadata in one of the directories.
-    Both override `server`. `set_strays_aside` renames partitions that, by that metadata, do not belong to
-    this node. `high_watermark_follows_end` is for logs without replicas: appended records can be read at
-    once. Thread-safe.
+    The settings of topics come from `topics`, or else from the cluster's `metadata`, which by default is read
+    from one of the directories. Both override `server`. `set_strays_aside` renames partitions that do not
+    belong to this node according to that metadata. `high_watermark_follows_end` is for logs without replicas:
+    appended records can be read at once. Thread-safe.
     """
 
     def __init__(
@@ -203,9 +203,9 @@ class LogManager:
     def add_task(
         self, name: str, task: ScheduledTask, *, every_ms: int, stop: ScheduledTask | None = None
     ) -> None:
-        """Run a task periodically while the manager is open, as retention and the cleaner do.
+        """Run a task periodically while the manager is open, as retention does.
 
-        The first run is after log.initial.task.delay.ms. Shutdown calls `stop` first, and waits for it.
+        The first run is after log.initial.task.delay.ms. Shutdown calls `stop`, then waits for the task.
         """
         self._life.check_opener()
         delay_ms = self.config.log_initial_task_delay_ms
@@ -333,7 +333,7 @@ class LogManager:
     def truncate_fully_and_start_at(
         self, topic_partition: PartitionKey, offset: int, *, is_future: bool = False
     ) -> None:
-        """Empty a log, which continues at an offset."""
+        """Empty a log; its next record gets this offset."""
         topic_partition = TopicPartition.of(topic_partition)
         self._life.check_opener()
         log = self.get_log(topic_partition, is_future=is_future)
@@ -384,7 +384,7 @@ class LogManager:
 
         The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
         flushing it after the swap raises a LogMovedError. If another thread is moving the log to the same
-        directory, this waits for it; a move to any other directory is aborted, with a LogDeletedError.
+        directory, this waits for it; a move to any other directory ends with a LogDeletedError.
         UsageError if the log is there already.
         """
         key = TopicPartition.of(topic_partition)
@@ -412,22 +412,22 @@ class LogManager:
     # Checkpoints and failures
 
     def flush_dirty_logs(self) -> None:
-        """Flush the logs that were not flushed for their flush.ms."""
+        """Flush the logs whose last flush is at least their flush.ms ago."""
         self._life.check_opener()
         self._housekeeping.flush_dirty_logs()
 
     def checkpoint_log_recovery_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
-        """Write recovery-point-offset-checkpoint, of all directories or some."""
+        """Write recovery-point-offset-checkpoint in all directories, or in some."""
         self._life.check_opener()
         self._housekeeping.checkpoint([RECOVERY_POINTS], directories)
 
     def checkpoint_log_start_offsets(self, directories: Iterable[LogDirectory] | None = None) -> None:
-        """Write log-start-offset-checkpoint, of all directories or some."""
+        """Write log-start-offset-checkpoint in all directories, or in some."""
         self._life.check_opener()
         self._housekeeping.checkpoint([LOG_START_OFFSETS], directories)
 
     def checkpoint_high_watermarks(self, directories: Iterable[LogDirectory] | None = None) -> None:
-        """Write replication-offset-checkpoint, of all directories or some."""
+        """Write replication-offset-checkpoint in all directories, or in some."""
         self._life.check_opener()
         self._housekeeping.checkpoint([HIGH_WATERMARKS], directories)
 

@@ -32,7 +32,7 @@ class Placement:
         self._preferred.pop(topic_partition, None)
 
     def directory(self, path: Path) -> LogDirectory:
-        """The directory with this path; UsageError if it is not one of ours, DiskError if it is offline."""
+        """The directory with this path; UsageError if it is not the manager's, DiskError if it is offline."""
         directory = self._directories.get(absolute_path(path))
         if directory is None:
             raise UsageError(f"{path} is not a directory of this log manager.")

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class DelayedRemoval:
-    """Renames and removes directories; `on_failure` is called with one that fails."""
+    """Renames and removes partitions; `on_failure` is called with a log directory that fails."""
 
     def __init__(self, disk: Disk, schedule: Schedule, on_failure: OnFailure) -> None:
         self._disk = disk
@@ -46,7 +46,7 @@ class DelayedRemoval:
                 self.later(directory, join_path(directory.path, name), delay_ms)
 
     def later(self, directory: LogDirectory, path: str, delay_ms: int, log: Log | None = None) -> None:
-        """Remove a partition's directory after a delay, and drop the log that was in it."""
+        """Remove a partition's directory after a delay, and close the log that was in it."""
 
         def remove() -> None:
             if not directory.is_online:

@@ -10,7 +10,7 @@ CHECK_INTERVAL_S = 0.3
 
 
 class Throttle:
-    """Counts bytes in windows of 300 ms, and sleeps at the end of a window that had too many."""
+    """Counts bytes in windows of at least 300 ms, and sleeps at the end of a window that had too many."""
 
     def __init__(
         self,

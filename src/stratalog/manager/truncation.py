@@ -10,13 +10,13 @@ from stratalog.manager.cleaner_manager import LogCleanerManager
 
 
 def truncate_to(cleaner: LogCleanerManager, log: Log, offset: int) -> bool:
-    """Truncate a log to an offset; False if it ends before."""
+    """Truncate a log to an offset; False if it ends there or before."""
     with _without_cleaner(cleaner, log, offset):
         return log.truncate_to(offset)
 
 
 def truncate_fully_and_start_at(cleaner: LogCleanerManager, log: Log, offset: int) -> None:
-    """Empty a log, which continues at an offset."""
+    """Empty a log; its next record gets this offset."""
     with _without_cleaner(cleaner, log, offset):
         log.truncate_fully_and_start_at(offset)
 

@@ -1,4 +1,4 @@
-"""Operations on the directories of a stopped broker. Each operation looks, plans, applies and reports.
+"""Operations on log directories. Those that change something need a stopped broker.
 
 append           appends lines as records to a lone log
 audit/           checks every byte and changes nothing; a broker may run
@@ -11,7 +11,7 @@ du_report        the report of `du`
 erase/           erasing records
 estimate         what compaction would free, by topic, key and prefix
 estimate_by_host  each host estimates its own directories
-estimate_report  its report
+estimate_report  the report of `estimate`
 estimate_task    the estimate of one partition, as a task
 explain          why a segment is still there, and when it will be deleted
 explain_report   its report
@@ -19,7 +19,7 @@ format_report    the report of `format`
 freeing          what retention frees next, and the growth of a log
 index            rebuilds indexes that are missing or wrong
 index_report     its report
-looking          the partitions as they are, for `explain` and every dry run
+looking          the partitions as they are, opened read-only
 ls               topics, partitions and segments, from names, sizes and headers
 ls_report        its report
 maintaining      `Maintenance`: runs `retain` and `compact` in a session

@@ -44,9 +44,9 @@ READ_SIZE = 1 << 18
 # The first lines of a run are appended in small batches, for which plain Python is quick enough: kernels may
 # have to be compiled for larger ones, which takes seconds.
 FIRST_SIZE = 16 << 10
-_RECORD_OVERHEAD = 16  # about, in bytes
+_RECORD_OVERHEAD = 16  # bytes, approximately
 _KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts", "encoding"}
-# Errors that are about single records: none of the records is appended then.
+# Errors about single records. If one is raised, no record of the batch is appended.
 _RECORD_REFUSALS = (RecordTooLargeError, InvalidTimestampError, RecordValidationError)
 _PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # of `cat -J`; ignored
 
@@ -314,7 +314,7 @@ def _arriving(lines: LineInput, stop: GracefulStop) -> Iterator[list[bytes]]:
 
 
 def _waits(lines: LineInput, stop: GracefulStop) -> bool:
-    """Wait until something has arrived; False if it is to be stopped instead."""
+    """Wait until something has arrived; False if `stop` is set instead."""
     if not stop.is_set():
         waiting = select.poll()
         waiting.register(stop, select.POLLIN)

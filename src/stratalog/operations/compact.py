@@ -55,8 +55,8 @@ def compact(
 ) -> WorkReport:
     """Compact the compacted logs of a stopped node in these log directories, even if little is dirty.
 
-    The settings of topics come from the cluster's metadata with the broker's `server`, and from
-    `topic_settings`, which is JSON and takes precedence. `engine`, if it is a `CleaningEngine` such as
+    The settings of topics come from the cluster's metadata and the broker's `server`; those in
+    `topic_settings`, which is JSON, take precedence. `engine`, if it is a `CleaningEngine` such as
     `SparkEngine`, compacts each log on a cluster; by default this process does. Raises what `Maintenance.run`
     raises.
     """

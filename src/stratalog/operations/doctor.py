@@ -54,7 +54,7 @@ _NO_METADATA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDirectory:
-    """One log directory. `unflushed_size`: bytes that a broker reads again at its start, if not clean."""
+    """One log directory. `unflushed_size`: bytes that a broker reads again at its start unless `is_clean`."""
 
     directory: str
     partitions_count: int

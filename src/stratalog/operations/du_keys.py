@@ -23,7 +23,7 @@ from stratalog.operations.looking import LookedAt, Partition, UnreadablePartitio
 from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size
 from stratalog.records.kernels.tally import AMOUNTS
 
-_ALL = 1 << 30  # more keys than a tally has
+_ALL = 1 << 30  # more keys than a tally can have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def count_keys(
     *,
     on_progress: OnProgress,
 ) -> tuple[KeyUsage, ...]:
-    """The `top` key prefixes of each topic, by its name; all records are read."""
+    """The `top` key prefixes of each topic, ordered by topic name; all records are read."""
     sizes = {
         each.directory: logs_size(disk, each.directory)
         for found in looked_at.values()

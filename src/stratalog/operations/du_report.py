@@ -18,8 +18,8 @@ _MANY_DAYS = 3650
 class DiskUse:
     """A row: a partition, or several things together.
 
-    `disk_size` is the space that its files take on the disk, `size` their length. `log_size` are its live
-    .log files, which is what Kafka calls its size; `waiting_size` are files that end in .deleted. `growth` is
+    `disk_size` is the space that its files take on the disk, `size` their length. `log_size` is the size of
+    its live .log files, as Kafka counts it; `waiting_size` is that of files that end in .deleted. `growth` is
     in bytes a day. `is_assumed`: settings are not known, and Kafka's defaults are used.
     """
 

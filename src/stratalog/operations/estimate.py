@@ -43,7 +43,7 @@ class Estimation:
     """A request: which directories and topics, and a full pass or a number of draws from each partition.
 
     `work_dir` is for the files between the passes over a log that has more keys than the offset map holds.
-    `engine` runs the tasks, one for each partition; by default threads of this process.
+    `engine` runs the tasks, one for each partition; by default, threads of this process do.
     """
 
     directories: Sequence[str]
@@ -101,7 +101,7 @@ def estimate(
     """Estimate what compaction would free in these log directories of one node; change nothing.
 
     With `sample` that many batches are drawn from each partition, instead of a full pass. `engine` runs the
-    tasks, one for each partition; by default on threads. Raises what `Estimation.run` raises.
+    tasks, one for each partition; by default, threads do. Raises what `Estimation.run` raises.
     """
     asked = Estimation(
         directories=[os.fspath(directory) for directory in directories],
@@ -116,7 +116,7 @@ def estimate(
 
 
 class _Running:
-    """One run. Each task has an offset map; the counts of keys are dropped after each topic."""
+    """One run. Each task has an offset map; the counts of keys are dropped after each chunk of topics."""
 
     def __init__(
         self, asked: Estimation, paths: Sequence[str], known: KnownTopics, on_progress: OnProgress
@@ -157,7 +157,7 @@ class _Running:
                 )
 
     def _chunks(self) -> Iterator[list[str]]:
-        """The topics in the order of their names; an engine that is slow to start gets several at once."""
+        """The topics in the order of their names; an engine, which may start slowly, gets several at once."""
         chunk: list[str] = []
         count = 0
         for topic in sorted(self._found):
@@ -171,7 +171,7 @@ class _Running:
             yield chunk
 
     def _partitions(self, counted: Mapping[str, _TopicKeys]) -> dict[str, list[PartitionEstimate]]:
-        """The partitions of these topics, in order; their keys are added to those of their topics."""
+        """The estimates of these topics' partitions, in order; their keys are added to the topics'."""
         tasks = [
             self._task(path, found, keys)
             for topic, keys in counted.items()

@@ -19,7 +19,7 @@ from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEstimate:
-    """What each host does with its directories; `asked` has the settings, but no directories."""
+    """What each host does with its directories. `asked` has the settings; its directories are not used."""
 
     asked: Estimation
     now: int

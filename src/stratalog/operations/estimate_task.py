@@ -1,4 +1,4 @@
-"""The estimate of one partition, as a function of a task: on a thread, or on another machine."""
+"""The estimate of one partition, as a task that runs on a thread or on another machine."""
 
 from __future__ import annotations
 

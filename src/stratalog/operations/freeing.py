@@ -19,7 +19,7 @@ class NextFreed(NamedTuple):
     """Bytes of .log files. `next_size` bytes are freed at `next_ms`, or after a growth of `next_growth`
     bytes.
 
-    `next_ms` is None if nothing is deleted by time, `next_growth` if nothing is deleted by size.
+    At most one of the two is set: `next_growth` only if nothing will be deleted by time.
     """
 
     now_size: int = 0

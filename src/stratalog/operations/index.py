@@ -1,6 +1,6 @@
 """`index`: rebuilds the indexes of a stopped broker's logs that are missing or wrong.
 
-Each segment is read once, and its indexes are compared with its batches, entry by entry, as in an audit
+Each segment is read, and its indexes are compared with its batches, entry by entry, as in an audit
 (`audit/segment_task.py`). Only an index that contradicts its log is written again, from the log; a correct
 index stays unchanged, although a rebuilt one could have other entries. The logs themselves are not changed.
 If an index is wrong in a partition with damage in a log, the partition is refused, because its indexes depend

@@ -1,4 +1,4 @@
-"""The partitions of log directories as they are now, for read-only use: `explain` and every `--dry-run`.
+"""The partitions of log directories as they are now: for `explain`, `du`, `estimate`, and for plans.
 
 No lock is taken and nothing is changed; a broker may run meanwhile. High watermarks come from the checkpoint,
 as when a broker starts. A running broker writes the checkpoint every few seconds, so its own high watermarks
@@ -76,7 +76,7 @@ class Partition:
         return Marks(self.view.log_start_offset, self.high_watermark, self.view.log_end_offset)
 
     def decisions(self, now: int, high_watermark: int | None = None) -> tuple[Decision, ...]:
-        """What retention would do with each segment now, by this high watermark or the partition's own."""
+        """What retention would do with each segment now, with this high watermark or the partition's own."""
         marks = self.marks if high_watermark is None else self.marks._replace(high_watermark=high_watermark)
         return decide(facts_of(self.view.segments), marks, self.config, now)
 
@@ -111,7 +111,7 @@ class UnreadablePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingFile:
-    """A file that was renamed to `.deleted` and waits for its deletion."""
+    """A file renamed to `.deleted`, or a folder marked -delete, that waits for its deletion."""
 
     path: str
     size: int
@@ -141,8 +141,8 @@ def look(
 class LookedAt:
     """A log directory whose listing and checkpoints were read; its partitions are opened one by one.
 
-    `partitions` are all, or those of the named topics and partitions. `starts` are log start offsets that
-    take precedence over the checkpoint's.
+    `partitions` are all but the cluster's metadata, or those of the named topics and partitions. `starts` are
+    log start offsets that take precedence over the checkpoint's.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class KnownPartition:
 def open_partition(
     disk: DiskReader, clock: Clock, facts: KnownPartition
 ) -> Iterator[Partition | UnreadablePartition]:
-    """The partition, until the block ends."""
+    """The partition, which is open until the block ends."""
     entry = facts.found.entry
     try:
         view = open_view(disk, clock, facts.found, facts.config)
@@ -270,7 +270,7 @@ def notes_on_names(
     directories: Sequence[str],
     unreadable: Collection[str],
 ) -> list[str]:
-    """The same as `check_known`. If a directory is unreadable, it may have the name: then a note says so."""
+    """The same as `check_known`, but a missing name is only noted if an unreadable directory may have it."""
     if not unreadable:
         check_known(entries, names, directories)
     known = names_among(entries, names)
@@ -298,8 +298,8 @@ def check_known(entries: Sequence[PartitionEntry], names: Sequence[str], directo
 def waiting_files(disk: DiskReader, directory: str, delay_ms: int) -> list[WaitingFile]:
     """The files of a partition that wait for their deletion, and when each is due.
 
-    A file's modification time says when it was renamed: nothing writes to it afterwards, and the code that
-    renames it here sets the time.
+    The delay counts from a file's modification time. `maintaining.py` sets it after a rename; a broker does
+    not, so files that a broker renamed may be due earlier.
     """
     return [
         WaitingFile(path=join_path(directory, entry.name), size=entry.size, due_ms=entry.mtime_ms + delay_ms)

@@ -54,7 +54,7 @@ class ListedDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSegment:
-    """A segment. `first_ms`, `last_ms`, codec and epoch are those of its first and last batch; -1: none."""
+    """A segment. `first_ms` is from its first batch, `last_ms`, codec and epoch from its last; -1: none."""
 
     base_offset: int
     end_offset: int
@@ -69,7 +69,7 @@ class ShownSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPartition:
-    """A partition. Times, codec and epoch as for a segment. `error` says why nothing is known about it."""
+    """A partition. Times, codec and epoch are as for a segment. `error` says why nothing is known."""
 
     name: str
     topic: str

@@ -91,7 +91,7 @@ class Maintenance(NodeRequest):
             if opened.is_failed:
                 return WorkReport(directories=(), recovery=opened.recovery, is_plan=self.dry_run)
             known = opening.known_topics(opened)
-            # Only a dry run reads records for its plan.
+            # Only the plan of a dry run reads whole logs.
             sizes = fixed._sizes_of_compacted(opened, known) if self.dry_run else {}
             reading = ReadProgress(on_progress, sizes, stage="reading")
             planned = fixed._plan(opened, known, work, now, reading)
@@ -139,7 +139,7 @@ class Maintenance(NodeRequest):
     def _plan(
         self, opened: Opened, known: KnownTopics, work: Work, now: int, progress: ReadProgress
     ) -> dict[str, DirectoryWork]:
-        """The plan, by directory. One reader for each device, because a rehearsal fills an offset map.
+        """The plan, by directory. Each device has one reader, because a rehearsal fills an offset map.
 
         A partition or directory that cannot be read gets an error; the others are planned.
         """

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The directories to work on. `disk` reads them; `session` is None in a dry run.
+    """The directories to work on. `disk` reads them; `session` is None in a dry run, or if recovery failed.
 
     `starts` are the log start offsets of a recovery's plan, by directory. `rewritten` names the segments that
     a recovery would rewrite, by the path of their partition. `recovery` is the report of a recovery, or of
-    its dry run. If the recovery failed, the operation does nothing. Without a recovery, `notes` name the
-    checkpoints that are treated as empty.
+    its dry run. If the recovery failed, the operation does nothing. `notes` name the folders of killed
+    compactions, and without a recovery the checkpoints that are treated as empty.
     """
 
     disk: Disk
@@ -68,7 +68,7 @@ class Opened:
 
     @property
     def directories(self) -> tuple[LogDirectory, ...]:
-        """The locked directories; none in a dry run."""
+        """The locked directories; none without a session."""
         return () if self.session is None else self.session.directories
 
 
@@ -90,7 +90,7 @@ class Opening:
         """Lock the directories, or in a dry run only look at them.
 
         NotALogDirectoryError if one is something else, LogDirLockedError if one is in use, NeedsRecoveryError
-        if one was not shut down cleanly and recovery was not requested.
+        if one was not shut down cleanly and recovery was not requested, or as in `_check_checkpoints`.
         """
         if self.unclean is Unclean.RECOVER:
             self._check_asked()
@@ -133,7 +133,7 @@ class Opening:
             )
 
     def _check_asked(self) -> None:
-        """UsageError for a wrong request; before a recovery, because its cuts would not be reported."""
+        """UsageError for a wrong request: raised after a recovery, it would hide the report of the cuts."""
         paths = unique_paths(self.disk, self.directories)
         for path in paths:
             check_log_directory(self.disk, path)
@@ -141,14 +141,14 @@ class Opening:
         check_names(self.disk, paths, self.names)
 
     def _check_checkpoints(self) -> None:
-        """NeedsRecoveryError if a directory was shut down cleanly but has a checkpoint that cannot be read.
+        """NeedsRecoveryError if a cleanly shut down directory has a checkpoint that takes it offline.
 
-        A broker takes such a directory offline. The checkpoint's facts are lost, such as where a log starts.
+        The facts of such a checkpoint are lost: for example, where a log starts.
         """
         paths = unique_paths(self.disk, self.directories)
         for path in paths:
             if self._is_unclean(path):
-                continue  # recovery rewrites it
+                continue  # recovery rewrites its checkpoints
             for checkpoint, problem in self._bad_checkpoints(path):
                 if checkpoint.takes_offline:
                     raise NeedsRecoveryError(

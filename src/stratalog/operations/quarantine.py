@@ -56,7 +56,7 @@ class QuarantineRequest:
         return QuarantineReport(ranges=tuple(found for found, _ in self._found()), outcome=Handled.KEPT)
 
     def show(self, wanted: str, *, top: int = 0) -> ShownRange:
-        """The batches in one range; at most `top`, 0 for all. UsageError if nothing has this id."""
+        """The batches in one range; at most `top`, 0 for all. UsageError if not exactly one id fits."""
         ((found, quarantine),) = self._chosen([wanted])
         file = parse_segment_file(found.entry.file)
         if file is None or file.kind is not FileKind.LOG:
@@ -76,7 +76,7 @@ class QuarantineRequest:
     def restore(self, wanted: str, target: str, *, dry_run: bool = False) -> QuarantineReport:
         """Write the bytes to a new file. UsageError if it exists, or would be in a log directory.
 
-        If the target is a folder, the file in it gets the name that it had in its log.
+        If the target is a folder, the new file gets the name of the file that the range came from.
 
         QuarantineError, and no file, if the bytes have changed since they were kept."""
         ((found, quarantine),) = self._chosen([wanted])
@@ -98,7 +98,7 @@ class QuarantineRequest:
             try:
                 quarantine.restore(found.entry, path)
             except StratalogError:
-                with suppress(DiskError):  # which would hide the reason
+                with suppress(DiskError):  # a second error would hide the reason
                     self.disk.delete(path)
                 raise
         return QuarantineReport(ranges=(found,), outcome=Handled.RESTORED, is_plan=dry_run, target=path)
@@ -106,7 +106,7 @@ class QuarantineRequest:
     def purge(
         self, wanted: Sequence[str] = (), *, before_ms: int | None = None, dry_run: bool = False
     ) -> QuarantineReport:
-        """Delete the ranges with these ids, or kept before a time; all of them if neither is given.
+        """Delete the ranges with these ids (none: all), or those of them that were kept before a time.
 
         LogDirLockedError if a directory is in use, NeedsRecoveryError if one was not shut down cleanly."""
         if dry_run:

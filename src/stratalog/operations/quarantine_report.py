@@ -114,7 +114,7 @@ class QuarantineReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRange(Report):
-    """One range and the batches in it, of which the first are listed.
+    """One range and its batches; `batches` may be only the first of `batches_count`.
 
     `hidden_size` bytes belong to no whole batch. Only the ranges of a .log have batches.
     """

@@ -1,4 +1,4 @@
-"""`recover`: recovers log directories as after a clean shutdown, and says whether the broker may be started.
+"""`recover`: brings log directories to the state of a clean shutdown, and says whether the broker may start.
 
 `directory/recovery` does the recovery and returns a value. This module adds the answer to the operator's last
 question: will a broker start here (`directory/startup_refusals.py`)? The answer depends on the directories as
@@ -84,7 +84,7 @@ class RecoverReport(Report):
 
     @property
     def has_findings(self) -> bool:
-        """Whether anything was cut off or found, except what every crash leaves and every start repairs."""
+        """Whether anything was cut off or found, except what any crash may leave and any start repairs."""
         return bool(self.result.notes) or self._has_listed_findings
 
     @property
@@ -151,7 +151,7 @@ class RecoverReport(Report):
 
     @property
     def verdict(self) -> str:
-        """May the broker be started, and if not, why? In one sentence."""
+        """May the broker be started, and if not, why?"""
         words = self._verdict()
         return f"{PLANNED}{words}." if self.is_plan else f"{words[0].upper()}{words[1:]}."
 
@@ -194,8 +194,8 @@ def recover(
     """Recover all log directories of one broker, and say whether it may be started.
 
     `engine` scans the segments; by default threads of this process. Its workers must see the directories
-    under the same paths. Only this process changes files. Raises what
-    `recover_directories` raises if the run is refused; in that case nothing was changed.
+    under the same paths. Only this process changes files. Raises what `recover_directories` raises if the run
+    is refused; in that case nothing was changed.
     """
     options = options or RecoverOptions()
     if engine is not None:
@@ -240,8 +240,7 @@ def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None
 
 
 def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport | None) -> bool:
-    """Whether a run would repair what this dry run has found. `directory` is None for a
-    metadata.log.dir."""
+    """Whether a run would repair what this dry run has found; `directory` is None for a metadata.log.dir."""
     if directory is None or directory.outcome is not Outcome.PLANNED:
         return False
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.LOG_END):

@@ -12,8 +12,7 @@ from stratalog.operations.work_report import PartitionWork
 
 
 class Retention:
-    """Deletes segments past the limits of their topic, and in a compacted log those below its start
-    offset."""
+    """Deletes segments below the log start offset, and past the limits of topics with the policy `delete`."""
 
     stage = "deleting from"
 

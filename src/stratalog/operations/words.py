@@ -19,7 +19,7 @@ def size_text(size: int) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A Kafka timestamp in UTC; `-` for -1, Kafka's value for none. Past the year 9999, the number itself."""
+    """A Kafka timestamp in UTC; `-` if negative: -1 means none. Past the year 9999, the number itself."""
     if timestamp_ms < 0:
         return "-"
     try:

@@ -69,7 +69,7 @@ class DirectoryWork(WorkedDirectory):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkReport(DirectoriesReport):
-    """The whole work, with notes on settings that were ignored."""
+    """The work in all directories."""
 
     directories: tuple[DirectoryWork, ...]
     purges: bool = False
@@ -127,7 +127,7 @@ class WorkReport(DirectoriesReport):
         )
 
     def _words(self) -> Iterator[str]:
-        refused: dict[str, list[str]] = {}  # the names by the reason, which thousands of logs may share
+        refused: dict[str, list[str]] = {}  # names by reason: thousands of logs may share one
         for partition in self.partitions:
             if partition.refusal is not None:
                 refused.setdefault(partition.refusal, []).append(partition.name)

@@ -35,7 +35,7 @@ def topics_by_id(disk: DiskReader, partitions: Iterable[FoundPartition]) -> dict
 def current_assignments(
     paths: Sequence[str], topics: Mapping[str, str]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The partitions of each (group, member) that has such a record, of topics that are known."""
+    """The partitions of each (group, member) with such a record, except those of topics not in `topics`."""
     source = state_source(list(paths), COMMITS, "fail", _SCHEMA, _assignments)
     found = {}
     for row in source.compute(ignore_omission).to_pylist():

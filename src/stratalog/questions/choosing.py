@@ -22,7 +22,7 @@ from stratalog.jobs.reading.plan import looking_at
 from stratalog.limits import INT64_MAX
 from stratalog.records.internal_topics import CLUSTER_METADATA, is_internal
 
-# For messages of a read: the names of its options, and those on the command line.
+# Words in the messages of a read, and what the command line says instead.
 COMMAND_WORDS = {
     "set onCorruption=skip": "give --skip-damage",
     "onCorruption=skip": "--skip-damage",
@@ -49,7 +49,7 @@ class Start:
 
 
 def parse_start(text: str) -> Start:
-    """What kcat's -o says; UsageError if it is something else."""
+    """The meaning of a value of kcat's -o; UsageError for any other text."""
     if text in ("beginning", "earliest"):
         return Start(offset=EARLIEST)
     if text in ("end", "latest"):
@@ -76,8 +76,8 @@ def parse_start(text: str) -> Start:
 def chosen(paths: Sequence[str], names: Sequence[str], options: Mapping[str, str]) -> ReadOptions:
     """A read of these topics and partitions, or without names of all but Kafka's internal topics.
 
-    UsageError for a name that is not there, or is both a topic and a partition of another topic.
-    NotALogDirectoryError as by `check_places`.
+    UsageError for a name that is both a topic and a partition of another topic. For a name that is not there,
+    the read itself raises it. NotALogDirectoryError as in `check_places`.
     """
     parsed = ReadOptions.parse(option_texts(paths) | dict(options))
     check_places(reader_for(*parsed.paths), paths)
@@ -182,7 +182,7 @@ def _offsets(
 def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str]) -> list[FoundPartition]:
     """These topics and partitions, or all but the metadata log, which clients do not see as a topic.
 
-    UsageError for a name that is not there. NotALogDirectoryError as by `check_places`.
+    UsageError for a name that is not there. NotALogDirectoryError as in `check_places`.
     """
     check_places(disk, paths)
     if names:
@@ -192,7 +192,7 @@ def named_partitions(disk: DiskReader, paths: Sequence[str], names: Sequence[str
 
 
 def parts_elsewhere(disk: DiskReader, paths: Sequence[str], topic: str, numbers: Sequence[int]) -> str | None:
-    """Says that these are not all partitions of the topic, or may not be all; None if they are all.
+    """Says that the topic has other partitions elsewhere, or may have some; None if nothing suggests that.
 
     The cluster's metadata knows all partitions. Without it, only missing partitions below the highest number
     here are noticed.

@@ -68,7 +68,7 @@ def parse_format(text: str) -> Format:
 
 
 def default_format(*, delimiter: str = "\\n", key_delimiter: str | None = None) -> Format:
-    """What is printed without a format: the value; the key and its delimiter before it if there is one."""
+    """The default format: the value; before it the key and `key_delimiter`, if that is given."""
     end = unescaped(delimiter)
     if key_delimiter is None:
         return FormatField("s"), end

@@ -36,7 +36,7 @@ _MISSING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A group. `type` is None for a group without members, which only committed offsets."""
+    """A group. `type` is None for a group that has commits, and no record of its own."""
 
     group: str
     type: str | None
@@ -84,7 +84,7 @@ class GroupsReport(Report):
     lags: tuple[GroupLag, ...]
     members: tuple[GroupMember, ...]
     notes: tuple[str, ...] = ()
-    missing: str = ""  # says that no partition of the coordinators' topic is here, so no group can be seen
+    missing: str = ""  # says that the coordinators' topic is not here, so that no group can be seen
     problems: tuple[str, ...] = ()  # damaged records that a group may not have read yet
 
     @property

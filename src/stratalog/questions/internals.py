@@ -11,7 +11,7 @@ from stratalog.records.internal.dump_text import Contents, message_texts
 from stratalog.records.internal.topics import UNKNOWN, decode_internal
 from stratalog.scanning.values import json_text
 
-_MESSAGE = ("key", "value")  # the type of a value is in its key
+_MESSAGE = ("key", "value")  # decoded together: most keys tell the type of the value
 
 
 def columns_for(columns: Sequence[str]) -> tuple[str, ...]:

@@ -25,14 +25,14 @@ from stratalog.records.kernels import lines as kinds
 from stratalog.records.lines import LineMaker
 from stratalog.scanning.values import column_values, json_text
 
-# Without spaces, and text as it is: as kcat writes it.
+# As kcat writes it: without spaces, and with only the necessary escapes.
 JSON_STYLE = {"ensure_ascii": False, "separators": (",", ":")}
 JSON_COLUMNS = ("topic", "partition", "offset", "timestampType", "timestamp", "headers", "key", "value")
 _CONTENTS = ("key", "value", "undecodedKey", "undecodedValue")
 _BINARY = pa.binary()
 _TIMESTAMP_TYPES = {0: "create", 1: "logappend"}
 _NO_TEXT, _NULL_TEXT = b"", b"NULL"
-# The letters that become bytes in one pass over the rows. Topic and partition are the same in all of them.
+# The letters that one pass over the rows can print. Topic and partition are constants in it.
 _KINDS = {
     "s": kinds.VALUE,
     "S": kinds.VALUE_SIZE,
@@ -65,7 +65,7 @@ class Style:
         return tuple(dict.fromkeys(part.column for part in self.format if isinstance(part, FormatField)))
 
     def maker(self, partition: TopicPartition) -> LineMaker | None:
-        """What makes the same lines straight from the decoded rows of a partition; None if nothing does.
+        """A maker of the same lines, straight from the decoded rows of a partition; None if there is none.
 
         Only for keys and values that are printed as their own bytes, without an encoding such as `avro`.
         """

@@ -41,7 +41,7 @@ class OffsetAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsReport(Report):
-    """An offset for each partition, at a time or a special value of Kafka's."""
+    """An offset for each partition; `time` is a timestamp, or one of Kafka's special values."""
 
     time: int
     answers: tuple[OffsetAnswer, ...]
@@ -109,7 +109,7 @@ class OffsetsQuestion:
     disk: DiskReader = field(default_factory=DiskReader)
 
     def run(self) -> OffsetsReport:
-        """Look at all of them; UsageError for a name that is not there."""
+        """Look into each partition; UsageError for a name that is not there."""
         with python_words(COMMAND_WORDS):
             found = named_partitions(self.disk, self.directories, self.names)
         return OffsetsReport(time=self.time, answers=tuple(self._answer(each) for each in found))

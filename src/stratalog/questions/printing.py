@@ -44,7 +44,7 @@ _ReadsBatches = Callable[[ReadTask], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Which records to print: those with one of the keys, if any are given, and in which a pattern is found.
+    """Which records to print: those with one of the keys, and with the pattern in them, if these are given.
 
     The pattern is a regular expression of RE2, and is searched for in keys and in values.
     """
@@ -106,8 +106,7 @@ class _Lines(NamedTuple):
 class Printout:
     """Records as lines. After `pieces`, `omissions` says what was left out, or could not be decoded.
 
-    With `in_bulk`, lines are made in one pass over the decoded rows where possible. They are the same without
-    it.
+    With `in_bulk`, one pass over the decoded rows makes the lines where possible; they are the same without.
     `escaped_count` is the number of records printed so far whose bytes JSON could not hold as they are.
     """
 

@@ -2,8 +2,8 @@
 
 A transaction hangs if a log has it open and its coordinator does not: nobody will end it, and consumers with
 read_committed never get past it. The rule is that of `kafka-transactions find-hanging`: the transaction had
-no record for longer than the longest timeout, and no transactional id lists this partition in its
-transaction.
+no record for longer than the longest timeout, and the transactional id of its producer, if there is one,
+does not list this partition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stratalog.tables import transactions
 LONGEST_TIMEOUT_MS = 15 * 60 * 1000
 ONGOING = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
-# A coordinator in these states has a transaction whose markers are not all written. Kafka: TransactionState
+# In these states, not all markers of a transaction are written. Kafka: TransactionState
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _NOT_JUDGED = ": whether a transaction hangs is not known."
 
@@ -119,7 +119,7 @@ class TransactionsReport(Report):
         return found if not self.problems else f"{found} {len(self.problems)} partitions could not be read."
 
     def _elsewhere(self) -> str:
-        """Which partitions the coordinator has in an open transaction, and are not in these directories."""
+        """Names the partitions of open transactions that are not in these directories."""
         if not self.absent:
             return ""
         return f", and {listed(self.absent)} {'is' if len(self.absent) == 1 else 'are'} not among them"
@@ -197,7 +197,7 @@ class TransactionsQuestion:
         )
 
     def _ids(self, there: Sequence[FoundPartition]) -> tuple[list[TransactionalId], str | None]:
-        """What the coordinators of these directories know, and if not all of their topic is here, a note."""
+        """What the coordinators of these directories know, and a note if part of their topic is elsewhere."""
         numbers = [
             each.topic_partition.partition
             for each in there

@@ -50,7 +50,7 @@ TYPES: dict[str, pa.DataType] = {
 }
 
 
-PLAIN_COLUMNS = ("key", "value", "offset", "timestamp")  # of every record, and copied in one pass
+PLAIN_COLUMNS = ("key", "value", "offset", "timestamp")  # can be copied in one pass
 
 
 class RowChunk:
@@ -81,7 +81,7 @@ class RowChunk:
         self._index: NDArray[np.int32] | None = None
 
     def of_batch(self, column: NDArray[Any]) -> NDArray[Any]:
-        """For each row the entry of its batch. Rows come in the order of their batches."""
+        """For each row, the entry of its batch in `column`. Rows come in the order of their batches."""
         first, last = int(self.rows["batch"][0]), int(self.rows["batch"][-1])
         part = column[first : last + 1]
         if (part == part[0]).all():  # most fields are the same in all batches of a producer

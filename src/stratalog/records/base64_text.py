@@ -16,7 +16,7 @@ def to_base64(data: bytes | None) -> str | None:
 
 
 def from_base64(text: object) -> bytes | None:
-    """The bytes that `to_base64` was given; ValueError if it is not the text of any bytes."""
+    """The bytes that `to_base64` was given; ValueError if `text` is not base64."""
     if text is None:
         return None
     try:

@@ -171,7 +171,7 @@ def set_last_offset(buffer: bytearray | memoryview, last_offset: int, position: 
 
 
 def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, position: int = 0) -> None:
-    """The CRC does not cover it."""
+    """Set the leader epoch, which the CRC does not cover."""
     _check_changeable(buffer, position)
     _pack(_INT32, buffer, position + PARTITION_LEADER_EPOCH_AT, "leader epoch", epoch)
 
@@ -179,7 +179,7 @@ def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, posit
 def set_max_timestamp(
     buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int, position: int = 0
 ) -> None:
-    """Set type and max timestamp, and the CRC if one changes. Kafka: DefaultRecordBatch.setMaxTimestamp."""
+    """Set timestamp type, max timestamp and CRC, if changed. Kafka: DefaultRecordBatch.setMaxTimestamp."""
     _check_changeable(buffer, position)
     header = BatchHeader.unpack(buffer, position)
     if (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):

@@ -41,7 +41,7 @@ Header = tuple[str, bytes | None]
 _PLAIN = Codec.NONE  # looking up an Enum's member is slower than a name
 _T = TypeVar("_T", bound=np.generic)
 _RECORD_OVERHEAD = 36  # the most bytes of a record that are neither key nor value, without headers
-DEFAULT_BATCH_SIZE = 16384  # the producer's own default, `batch.size`
+DEFAULT_BATCH_SIZE = 16384  # the producer's default for `batch.size`
 
 
 class Record(NamedTuple):
@@ -59,7 +59,7 @@ class BatchOptions:
     """The fields of a batch other than its records.
 
     `log_append_time` makes it a LogAppendTime batch with that time. `delete_horizon_ms` replaces the base
-    timestamp, as in compaction. `level` None is Kafka's default of the codec.
+    timestamp, as in compaction. `level` None is Kafka's default for the codec.
     """
 
     codec: Codec = Codec.NONE
@@ -113,7 +113,7 @@ def build_columns(columns: RecordColumns, options: BatchOptions) -> Bytes:
 
 
 def _build_few(records: Sequence[Record], options: BatchOptions) -> bytes | None:
-    """The batch of a few records; None if their offsets or sizes do not fit a batch."""
+    """The batch of a few records; None if the kernel must encode or refuse them."""
     base_offset, timestamp = records[0][:2]
     last_offset = records[-1].offset
     base_timestamp = timestamp if options.delete_horizon_ms is None else options.delete_horizon_ms
@@ -140,7 +140,7 @@ def build_batches(
     base_offset: int = 0,
     batch_size: int = DEFAULT_BATCH_SIZE,
 ) -> Iterator[bytes]:
-    """Batches of the rows of an Arrow table, each closed when its records reach batch_size bytes.
+    """Batches of the rows of an Arrow table, each up to batch_size bytes before compression, or one record.
 
     Columns: `value`, and optionally `key`, `timestamp` (a timestamp, or an integer of milliseconds),
     `headers` (list of struct of key and value) and `offset` (ascending; otherwise offsets count from
@@ -273,7 +273,7 @@ def _encode(
 def _close(header: BatchHeader, batch: Bytes, level: int | None) -> Bytes:
     """Put the header before its records section, and compress the section if the header names a codec.
 
-    Writes into `batch`, which has room for the header and is not used by anybody else.
+    May write into `batch`, which has room for the header and is not used by anybody else.
     """
     codec = header.codec
     if codec is not _PLAIN:

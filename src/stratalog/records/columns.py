@@ -58,7 +58,7 @@ class ColumnMemory(RowMemory):
         self._repeated: dict[str, tuple[object, pa.Array]] = {}
 
     def repeated(self, name: str, value: str | int, count: int) -> pa.Array:
-        """The column of this name with `count` times the same value."""
+        """The column of this name with the same value in all rows; it has `count` rows or more."""
         known, column = self._repeated.get(name, (None, None))
         if known != value or len(column) < count:
             column = pa.repeat(pa.scalar(value, TYPES[name]), count)
@@ -69,7 +69,7 @@ class ColumnMemory(RowMemory):
 class ColumnReader(RowReader[pa.RecordBatch]):
     """Decodes batches to Arrow batches of these columns; the other options are those of `RowReader`.
 
-    `made` are functions for columns of binary values that only the caller knows; they come first.
+    `made` are functions that make further columns, of binary values; these come before `columns`.
     """
 
     def __init__(

@@ -71,8 +71,8 @@ class EndTxnMarker(NamedTuple):
     def parse(cls, key: Buffer | None, value: Buffer | None) -> Self:
         """The marker in a control record; InvalidRecordError if it is not a marker.
 
-        A value below 6 bytes is invalid, as it was for Kafka up to 4.0. From 4.1 on a broker that recovers
-        such a log fails and does not start.
+        A value shorter than 6 bytes is invalid, as it was for Kafka up to 4.0. From 4.1 on, a broker that
+        recovers such a log fails and does not start.
         """
         _, control_type = parse_control_key(key)
         if not isinstance(control_type, ControlType) or control_type > ControlType.COMMIT:

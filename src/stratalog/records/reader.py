@@ -57,7 +57,7 @@ class RecordBatch:
 
     @property
     def header(self) -> BatchHeader:
-        """The 61 bytes of a v2 batch; the fields that v0 and v1 have too are in `facts`."""
+        """The parsed header of a v2 batch; `facts` has the fields for every magic."""
         return BatchHeader.unpack(self.raw)
 
     @property

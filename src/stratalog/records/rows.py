@@ -23,8 +23,8 @@ from stratalog.records.kernels.walk import BatchTable, choose, run_facts, survey
 from stratalog.records.unpack import RUN_SIZE, Run, invalid_record, next_run
 from stratalog.records.walk import WalkStop, explain_stop, new_table, walk_batches, wrong_crc
 
-# Spark handles batches of 4,000 to 32,000 rows and 1 to 8 MB about equally fast. If records have 64 bytes or
-# more, a run fits into one batch, so most runs become one Arrow batch.
+# Spark handles batches of 4,000 to 32,000 rows and 1 to 8 MB about equally fast. If records have 32 bytes or
+# more, a run of RUN_SIZE bytes fits into one batch, so most runs become one Arrow batch.
 DEFAULT_MAX_ROWS = 16384
 DEFAULT_MAX_BYTES = 4 << 20
 
@@ -55,7 +55,7 @@ class RowReader(ABC, Generic[_Made]):
     """Decodes the buffers of one partition one after the other, and reuses its memory for each.
 
     It belongs to one thread. `read` yields pieces of at most `max_rows` rows and `max_bytes` bytes of
-    records; a larger record is a piece alone. It leaves out records outside [start_offset, end_offset),
+    records; a larger record is a piece of its own. It leaves out records outside [start_offset, end_offset),
     control records unless `include_control` is set, and the batches that `keep` and the rows that `pick`
     reject. `limit` is the largest size to which one compressed batch may unpack, `run_size` is how much is
     walked and decoded at once. `together` are the columns that a piece copies in one pass. `memory` is the

@@ -40,7 +40,7 @@ class Run:
 def next_run(
     data: Bytes, headers: BatchTable, start: int, scratch: Scratch, limit: int, run_size: int | None = None
 ) -> Run:
-    """The longest run from row `start` on; overwrites the record positions in its rows.
+    """The longest run from row `start` on; may overwrite positions and base offsets in its rows.
 
     It ends when `run_size` bytes are unpacked, RUN_SIZE by default. A run without compression is not copied,
     so its size is not limited here.

@@ -28,7 +28,7 @@ _DUMP_VERSION = 2  # later versions write a reference if the same object is in t
 
 
 def build_values(values: list[bytes], timestamp: int) -> Bytes | None:
-    """A batch of these values, at least one, with offsets from 0 on; the timestamp is not negative.
+    """A batch of these values (at least one), with offsets from 0 on; the timestamp must not be negative.
 
     None if they are too large for a batch, or if this Python's `marshal` writes another format.
     """

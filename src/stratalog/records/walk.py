@@ -19,7 +19,7 @@ from stratalog.records.kernels.crc32c import crc32_zlib, crc32c
 from stratalog.records.kernels.memory import Bytes, byte_array
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
-DEFAULT_ROWS = 1024  # of 104 bytes: stays in the CPU's second cache beside the batches
+DEFAULT_ROWS = 1024  # of 96 bytes: stays in the CPU's second cache beside the batches
 
 
 class WalkStop(Enum):
@@ -59,7 +59,7 @@ def walk_batches(
     check_crc: bool = True,
     max_size: int = INT64_MAX,
 ) -> Walk:
-    """Walk buffer[start:end] up to its end or the first damage, or until the table or max_size is full.
+    """Walk buffer[start:end] up to its end, the first damage, `max_size` bytes or a full table.
 
     A batch whose checksum is wrong has `valid` False, and the walk continues: its length was plausible.
     """

@@ -1,4 +1,4 @@
-"""Compiles every kernel ahead of its first use: one small batch of each kind goes through the readers."""
+"""Compiles the kernels of readers and builders ahead of their first use, with a small batch of each kind."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OLD_SET = bytes.fromhex(
 
 
 def warm() -> None:
-    """Compile or load all kernels; seconds the first time, a fraction of one when they are cached.
+    """Compile or load these kernels: takes seconds the first time, and a fraction of one from the cache.
 
     From then on, no kernel of this process runs as plain Python.
     """
     compile_always()
-    # More than a few, which are encoded without a kernel.
+    # More than MOST_RECORDS, because so few are encoded without a kernel.
     records = [Record(offset, 2) for offset in range(MOST_RECORDS)]
     records.append(Record(MOST_RECORDS, 1, b"key", b"value", (("header", b"value"),)))
     build_one(1, None, b"value")

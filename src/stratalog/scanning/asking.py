@@ -84,7 +84,7 @@ def check_flag(name: str, given: object) -> None:
 
 
 def _decoding(option: str, given: object) -> str:
-    """What was given for an option of decoding, as text."""
+    """The value of a decoding option, as text."""
     name = _CAPITAL.sub(lambda found: f"_{found[0].lower()}", option).removesuffix("_encoding")
     if not isinstance(given, str | os.PathLike) or not isinstance(text := os.fspath(given), str):
         raise WrongTypeError(

@@ -2,7 +2,7 @@
 
 Theory of operation. Threads take tasks in order. Each puts the items of its task on that task's shelf, and
 the caller takes from the shelf of one task after the other. A thread waits while the shelves together hold
-more than the budget. Only the thread of the current task, whose shelf the caller empties, may still add
+the budget or more. Only the thread of the current task, whose shelf the caller empties, may still add
 items, up to the same budget; otherwise all would wait forever. So the shelves hold at most two budgets and
 one item of each thread. The engine in `engine/` does not fit here: a task there has one result, which is held
 until the task has ended.
@@ -171,7 +171,7 @@ class _Shelves(Generic[_Task, _Item]):
             return None if task is None else (number, shelf, task)
 
     def _put(self, number: int, shelf: _Shelf[_Item], item: _Item) -> bool:
-        """Waits for room; returns False if nobody takes items any more."""
+        """Put an item on the shelf once there is room; False if nobody takes items any more."""
         size = self._size_of(item)
         with self._emptied:
             while not self._is_stopped and self._is_full(number, shelf):

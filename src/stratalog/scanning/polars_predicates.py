@@ -1,4 +1,4 @@
-"""Translates a Polars predicate to ours, as far as we understand it; it is read from the JSON of its tree."""
+"""Translates a Polars predicate, from the JSON of its tree, as far as it is understood."""
 
 from __future__ import annotations
 

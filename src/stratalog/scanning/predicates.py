@@ -39,7 +39,7 @@ class Compared:
 
     column: str
     how: str
-    value: Any  # a str or an int, by the column
+    value: Any  # a str or an int, depending on the column
 
     def __invert__(self) -> Predicate:
         return Compared(self.column, OPPOSITE[self.how], self.value)
@@ -88,7 +88,7 @@ def compared(column: object, how: str, value: object) -> Predicate:
 
 
 def one_of(column: object, values: list[Any]) -> Predicate:
-    """Whether the column has one of these values; a null among them is not equal to any of our columns."""
+    """Whether the column has one of these values; a null among them matches no row."""
     if column not in KINDS:
         return UNKNOWN  # another column may be null, and a library may treat two nulls as equal
     return AnyOf(tuple(compared(column, EQUAL, value) for value in values if value is not None))
@@ -131,7 +131,7 @@ def _offsets(how: str, value: int) -> Wanted | None:
 
 
 def _times(how: str, micros: int) -> Wanted:
-    """The records that this time in microseconds can match; their timestamps are in milliseconds."""
+    """The records that can match a comparison with this time; their timestamps are in milliseconds."""
     if how == ABOVE:
         return Wanted(since_ms=micros // 1000 + 1)
     return Wanted(since_ms=-(-micros // 1000)) if how in (AT_LEAST, EQUAL) else EVERYTHING

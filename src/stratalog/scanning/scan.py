@@ -125,7 +125,7 @@ class Scan:
         return names
 
     def narrowed(self, columns: Sequence[str], narrowing: Narrowing) -> Scan:
-        """A scan of these columns that may leave out rows that a query cannot match."""
+        """A scan of these columns that may leave out rows that cannot match a query."""
         return Scan(self.source, columns, narrowing=narrowing)
 
     def to_reader(self) -> pa.RecordBatchReader:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Small, so that threads that read ahead need little memory; a task of this size takes some milliseconds.
 TASK_SIZE = 8 << 20
-# For a single thread, which reads nothing ahead. Opening the file and checking the hint would take a tenth of
-# the time of a task of 8 MiB.
+# For a single thread, which reads nothing ahead. Opening the file and checking the split's hint would take
+# a tenth of the time of a task of 8 MiB.
 TASK_SIZE_ALONE = 32 << 20
 # For each thread: bytes of batches that were not taken yet.
 BUDGET = 32 << 20
@@ -46,8 +46,7 @@ class Source(Protocol):
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows, as they are now, with these columns. Without columns, batches have only a number of rows.
 
-        `narrowing` may leave out rows that a query cannot match; other rows that it does not match may
-        remain.
+        `narrowing` may leave out rows that cannot match a query; other rows that do not match may remain.
         """
         ...
 
@@ -65,7 +64,7 @@ class RecordSource:
 
     @classmethod
     def of(cls, options: ReadOptions, threads: int) -> RecordSource:
-        """UsageError if a path, topic, partition or schema does not exist."""
+        """The source of a read; UsageError if a path, topic, partition or schema does not exist."""
         source = cls(options=options, threads=threads, disk=reader_for(*options.paths))
         find_partitions(source.disk, options)
         source.decodings  # noqa: B018 (raises if a schema is missing)

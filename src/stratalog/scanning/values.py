@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 def column_values(column: pa.Array) -> list[Any]:
-    """The values of a column. A timestamp can be any number: outside Python's `datetime` it becomes text."""
+    """The values of a column. Timestamps and dates that Python's `datetime` cannot hold become text."""
     try:
         found: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):
@@ -63,5 +63,5 @@ def plain(value: object) -> object:
 
 
 def milliseconds_of(moment: datetime | None) -> int | None:
-    """A time as Kafka's number."""
+    """A time in milliseconds since 1970, as in Kafka."""
     return None if moment is None else round(moment.timestamp() * 1000)

@@ -30,7 +30,7 @@ WalkPiece = Callable[[Bytes, int, int, int], Walk]
 CHUNK_SIZE = 1 << 20  # of a stream: fits into the CPU's second-level cache
 # Sizes of the reads of a search: index entries are index.interval.bytes apart, by default 4096.
 _SMALLEST_READ, _FIRST_READ, _LARGEST_READ = 8 << 10, 64 << 10, 256 << 10
-_MANY_HEADERS = 4  # if one read has so many, batches are small, and the next read may be larger
+_MANY_HEADERS = 4  # if one read has this many, batches are small, and the next read may be larger
 
 
 class _Workspace(threading.local):
@@ -57,7 +57,7 @@ class BatchChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A walk through the buffer, which begins at byte `position` of the file."""
+    """A walk through a buffer whose first byte is byte `position` of the file."""
 
     data: Bytes
     position: int
@@ -77,8 +77,8 @@ def walk_file(
     """Walk bytes [start, end) of a file piece by piece; a part is valid until the next one is requested.
 
     Memory is one chunk, or one batch if that is larger. All parts except the last end because their piece of
-    the file ends. `buffer` is the memory of a chunk, for a caller that reads many files or larger chunks;
-    `walk_piece` replaces the usual walk.
+    the file ends or the table is full. `buffer` is the memory of a chunk, for a caller that reads many files
+    or larger chunks; `walk_piece` replaces the usual walk.
     """
     if walk_piece is None:
         table = new_table()
@@ -138,7 +138,7 @@ def stream_batches(
 def find_batch(
     read_into: ReadInto, start: int, end: int, kind: int, target: int, *, path: str, reach: int = 0
 ) -> BatchRow | None:
-    """Search the batches of [start, end) for one (kinds in `kernels.index`); None if there is none.
+    """Find a batch in [start, end), as `kind` says (`kernels/index.py`); None if there is none.
 
     Its positions are positions in the file. A search for the largest timestamp returns only the timestamp and
     the last offset. `reach` is the position of a later header, known from the index; it is read together with
@@ -153,7 +153,7 @@ def find_batch(
     position, base = start, 0
     read_size = max(_SMALLEST_READ, min(reach, end) + RECORD_BATCH_OVERHEAD - start)
     if read_size > _FIRST_READ:
-        read_size = _SMALLEST_READ  # then a read of one header and a second read cost less
+        read_size = _SMALLEST_READ  # reading the first header, and then again where the batch is, costs less
     while True:
         wanted = min(read_size, end - position)
         filled = read_into(buffer[:wanted], position) if wanted > 0 else 0

@@ -20,7 +20,7 @@ _OVERHEAD = 1024  # the memory of an index besides its entries: array objects, v
 
 
 class Forgetful(Protocol):
-    """An object that can release its memory, and read it again when it is needed."""
+    """An object that can release its entries, and read them again when they are needed."""
 
     was_used: bool
 
@@ -28,14 +28,14 @@ class Forgetful(Protocol):
 
 
 class IndexCache:
-    """Makes indexes that were not used for long forget their entries; thread-safe."""
+    """Makes indexes that were not used recently forget their entries; thread-safe."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         # By the id of each index, so that an index may be garbage-collected. The first entry is checked
         # first.
         self._held: dict[int, tuple[weakref.ref[Forgetful], int]] = {}
-        # Collected indexes: they cannot be dropped at once, because this thread may hold the lock.
+        # Collected indexes: they cannot be dropped at once, because the collecting thread may hold the lock.
         self._collected: deque[tuple[int, weakref.ref[Forgetful]]] = deque()
         self._lock = threading.Lock()
         self.used_bytes = 0
@@ -52,7 +52,7 @@ class IndexCache:
                 known = weakref.ref(index, lambda gone: collected.append((key, gone))), 0
             self.used_bytes += size - known[1]
             self._held[key] = known[0], size
-            chances = len(self._held)  # each index once: other threads may use their indexes meanwhile
+            chances = len(self._held)  # one for each index: other threads may set flags again meanwhile
             while self.used_bytes > self._max_bytes and len(self._held) > 1:
                 number = next(iter(self._held))
                 held = self._held.pop(number)

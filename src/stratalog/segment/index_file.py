@@ -159,7 +159,7 @@ class IndexFile:
             return True
 
     def trim(self) -> None:
-        """Cut the file to its entries, because the segment is no longer appended to."""
+        """Cut the file to its entries, or create it empty: the segment is no longer appended to."""
         with self._lock:
             self._open()
             if self._exists:
@@ -200,7 +200,7 @@ class IndexFile:
             return changing(self._disk).delete(self.path)
 
     def forget(self) -> None:
-        """Forget the state of the file: it is read again when it is used next."""
+        """Forget the state of the file; the next use reads it again."""
         with self._lock:
             self._count = _UNOPENED
             self._last = None
@@ -300,7 +300,7 @@ class IndexFile:
                 return
             entries = self._entries
             if self._exists:
-                # Cut and then extended to its full size again, so that the bytes after the entries are zeros.
+                # A preallocated file is extended again after the cut, so that zeros follow the entries.
                 changing(self._disk).truncate(self.path, count * self.entry_size)
                 if self.IS_PREALLOCATED:
                     changing(self._disk).truncate(self.path, self._length)
@@ -357,7 +357,7 @@ class IndexFile:
         return self._first_zero_slot(0)
 
     def _first_zero_slot(self, start: int) -> int:
-        """The first slot of zeros from `start` on, if all after it are zeros too."""
+        """The first slot of zeros from `start` on; all slots after it must be zeros too."""
         slots = self._length // self.entry_size
         if slots * self.entry_size <= _READ_WHOLE:
             data = self._read(slots * self.entry_size, 0)

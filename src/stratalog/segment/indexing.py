@@ -1,7 +1,7 @@
 """Adds the entries for a set of batches to the indexes of its segment, by the rule of `kernels/index.py`.
 
 For a set of one batch, the rule is a few comparisons: calling the kernel would take ten times as long. Both
-write the same entries: tests/segment/test_indexing.py compares them.
+ways give the same entries: tests/segment/test_indexing.py compares them.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ class SegmentIndexer:
     def index_one(
         self, last_offset: int, position: int, largest: tuple[int, int], last: LastEntries
     ) -> IndexingError | None:
-        """Write the entries of one batch, which are due; returns the reason if the indexes cannot have them.
+        """Write the entries that are due for one batch; returns the reason if an index cannot take its entry.
 
-        `largest` is the largest timestamp of the segment with this batch, and its offset; `last` is what
+        `largest` is the largest timestamp of the segment and this batch, and its offset; `last` is what
         `look_up` found.
         """
         offsets, times = self._offsets, self._times

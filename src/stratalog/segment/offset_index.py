@@ -115,8 +115,8 @@ class OffsetIndex(IndexFile):
     def sanity_check(self, log_size: int) -> None:
         """CorruptIndexError if this cannot be the index of a log of `log_size` bytes.
 
-        Kafka's check only compares the last entry with the base offset: zeros pass it, and so does any other
-        index.
+        Kafka only checks the length, and the last entry against the base offset: zeros pass, and so does the
+        index of any other segment.
         """
         self.check_length()
         entries = self.entries()

@@ -69,7 +69,7 @@ class TxnEventKind(IntEnum):
 
 
 class TxnEvent(NamedTuple):
-    """A start or an end, at the base offset of its batch. The coordinator's epoch is -1 except for an end."""
+    """An event at the base offset of its batch. The coordinator's epoch is -1 except for an end."""
 
     kind: TxnEventKind
     producer_id: int
@@ -172,7 +172,7 @@ class ProducerScan:
         )
 
     def make_room(self) -> None:
-        """Make room for another producer, event and epoch, whichever did not fit."""
+        """Make room for another producer, event or epoch, whichever did not fit."""
         self._empty_events()
         producers, _, epochs, _ = self._counts.tolist()
         if producers == len(self._producers):

@@ -4,7 +4,7 @@
 like the end of the segment, and a damaged time or offset leads to another record. Here the batches from the
 index entry up to the record must have correct checksums and ascending offsets. If they do not, the search
 begins again and continues after the damage, as a reader that skips damage does. The time index is trusted:
-all records before the entry that it names are earlier, so damage there hides nothing.
+all records before the offset that it gives are earlier, so damage there hides nothing.
 """
 
 from __future__ import annotations

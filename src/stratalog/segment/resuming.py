@@ -1,9 +1,9 @@
 """Finds where a segment continues after an unreadable batch, for readers that skip damage.
 
 If the checksum of the unreadable batch is correct, so is its length, and the next batch follows it. If not,
-the length may be damaged: the next batch is searched byte by byte, as in salvaging. It must have a correct
-checksum, and offsets after those that were read. The index limits the search. Messages of the old formats are
-not searched like this: their lengths, or the index, are trusted.
+the length may be damaged: the search for the next batch looks at every byte, as in salvaging. The batch must
+have a correct checksum, and offsets after those that were read. The index limits the search. Messages of the
+old formats are not found like this: their lengths, or the index, are trusted.
 """
 
 from __future__ import annotations

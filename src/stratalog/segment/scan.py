@@ -202,7 +202,7 @@ class _Scan:
     def _explain(self, data: Bytes, at: int, outcome: int, left: int) -> None:
         """Set the reason why nothing from `at` on is trusted.
 
-        `left` is the number of bytes from there to the end of the file.
+        `left` is the number of bytes from the start of `data` to the end of the scan.
         """
         if outcome == _BAD_MARKER:
             return self._ends(ScanStop.INVALID_MARKER, self._reason)

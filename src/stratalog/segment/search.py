@@ -97,7 +97,7 @@ def _find_by_batches(
 
 
 def find_in_batch(data: bytes, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first such record of one batch."""
+    """(timestamp, offset) of a batch's first record from start_offset on that is not before the timestamp."""
     array = byte_array(data)
     headers = walk_batches(array, table=_workspace.table, check_crc=False).headers
     if not len(headers):

@@ -1,4 +1,4 @@
-"""One segment of a log that is written: the batches from a base offset on, and the indexes into them.
+"""Writes one segment of a log: the batches from a base offset on, and the indexes into them.
 
 One thread changes a segment, any number read from it (`segment_reader.py`). Bytes are written before `size`
 includes them, and `size` is set before an index points at them, so a reader never sees half a batch. Kafka:
@@ -174,7 +174,7 @@ class LogSegment:
     # Write
 
     def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
-        """Write a set of batches; `batches` are its rows as a walk finds them, the last with largest_offset.
+        """Write a set of batches; `batches` are its rows from a walk, the last of them with largest_offset.
 
         As in Kafka, a full index or offsets that go backwards are noticed only after the bytes are in the
         file. So the caller must check `is_index_full` first.
@@ -291,7 +291,7 @@ class LogSegment:
         self.reader.txn_index.flush()
 
     def close(self) -> None:
-        """Leave the files as a clean shutdown does: last time entry, indexes cut, the log synced.
+        """Leave the files as a clean shutdown does: last time entry, both indexes and the log cut and synced.
 
         Everything is tried; the first failure is raised at the end. A second call has no effect. Files
         that were not used since the segment was opened are not touched.
@@ -319,12 +319,12 @@ class LogSegment:
             self._disk.sync(path)
 
     def close_handlers(self) -> None:
-        """Release the memory without writing anything: the disk has failed."""
+        """Release the memory without writing anything, for example because the disk has failed."""
         self._indexer = None
         self.reader.forget()
 
     def forget_indexes(self) -> None:
-        """Forget the state of the indexes: they are read again when they are used next."""
+        """Forget the state of the indexes; their next use reads them again."""
         self.reader.forget_indexes()
 
     def waited_ms(self, now: int, max_timestamp: int) -> int:

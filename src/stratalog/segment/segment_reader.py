@@ -206,7 +206,7 @@ class SegmentReader:
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
-        """Forget the state of the indexes: they are read again when they are used next."""
+        """Forget the state of the indexes; their next use reads them again."""
         with self.lock:
             for index in self.known_indexes.values():
                 index.forget()
@@ -392,7 +392,7 @@ class SegmentReader:
         return largest
 
     def read_largest(self) -> tuple[int, int]:
-        """The same after a truncation: from the last time entry, or from a batch after it."""
+        """The largest timestamp and its offset, from the last time entry or from a batch after it."""
         entry = self.time_index.last_entry
         start = self.offset_index.lookup(entry.offset).position
         batch = self.find_batch(start, kernel.LARGEST_TIMESTAMP, max(entry.timestamp, NO_TIMESTAMP))

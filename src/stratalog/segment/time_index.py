@@ -71,7 +71,7 @@ class TimeIndex(IndexFile):
         return TimeEntry(last[0], self.base_offset + last[1])
 
     def append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> bool:
-        """Add an entry if its timestamp is above the last one's; False if it is not. Kafka: maybeAppend"""
+        """Add an entry if its timestamp is above the last one's; False if it is equal. Kafka: maybeAppend"""
         with self._lock:
             if not skip_full_check and self.is_full:
                 raise IndexFullError(self.path, self.entry_count)
@@ -97,8 +97,8 @@ class TimeIndex(IndexFile):
     def sanity_check(self, last_offset: int) -> None:
         """CorruptIndexError if this cannot be the time index of a log that ends with `last_offset`.
 
-        Kafka's check considers every preallocated index corrupt: it takes the zeros in the last slot for a
-        timestamp, which is before that of the first entry.
+        Kafka's check considers every preallocated index with entries corrupt: it takes the zeros in the last
+        slot for a timestamp, which is before that of the first entry.
         """
         self.check_length()
         entries = self.entries()
@@ -117,7 +117,7 @@ class TimeIndex(IndexFile):
             )
 
     def _count_entries(self) -> int:
-        """Zeros in slot 0 are an entry (timestamp 0, base offset) if it is the only slot or one follows."""
+        """Slot 0 of zeros is an entry (timestamp 0, base offset) if it is the only slot or slot 1 is used."""
         slots = self._length // self.entry_size
         if slots <= 1:
             return slots

@@ -168,7 +168,7 @@ class TransactionIndex(IndexFile):
         read, and the next one is written over it.
         """
         if not self.entry_count:
-            return  # nearly every segment: checking empty columns takes longer than opening the log's end
+            return  # as in nearly every segment: the checks below take long even for empty columns
         entries = self.entries()
         version, _, first, last, _ = (column[: entries.count] for column in entries.columns)
         if ((version >> 8) > CURRENT_VERSION).any():

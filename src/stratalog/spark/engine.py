@@ -66,7 +66,7 @@ class SparkEngine:
         """As `Engine.run`. `is_wanted` is called for all tasks of a Spark job before the job starts.
 
         The devices of executors are unknown here, so each log directory is treated as a disk (`paths` are
-        those of folders in log directories). A job has tasks from all of them in turns.
+        those of folders in log directories). A job takes tasks from all directories in turn.
         """
         size_of = task_sizes(len(tasks), sizes)
         order = in_turns([parent_path(path) for path in paths]) if paths else list(range(len(tasks)))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stratalog.jobs.reading.options import ReadOptions
 
 PARQUET, CSV = "parquet", "csv"
-PLACES = ("topic", "date")  # are in the paths of files, not in the files
+PLACES = ("topic", "date")  # columns that are in the paths of files, not in the files
 # By default Spark's CSV writer strips blanks from both ends of a text, and writes \" for a quote, where other
 # readers expect the two quotes of RFC 4180.
 CSV_OPTIONS = {"escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
@@ -186,7 +186,7 @@ def _through_spark(
 def _frame(spark: SparkSession, tasks: Sequence[ExportTask], rows: RowSettings, attempt: str) -> DataFrame:
     """The rows of all tasks, with one Spark task for each of ours.
 
-    A task writes what it leaves out to the folder of the run, which the driver sees too.
+    A task reports what it leaves out in the folder of the run, which the driver sees too.
     """
     import pyarrow as pa
 
@@ -236,7 +236,7 @@ def _writable(frame: DataFrame, format_name: str) -> DataFrame:
     def column(name: str) -> Column:
         kind = frame.schema[name].dataType
         if not isinstance(kind, BinaryType | ArrayType | MapType | StructType):
-            return F.col(name)  # only text can be null here, and there is a second column then
+            return F.col(name)  # of these only text can be null, and then it is not the only column
         text = F.base64(name) if isinstance(kind, BinaryType) else F.to_json(name)
         return (F.coalesce(text, F.lit("")) if is_single else text).alias(name)
 

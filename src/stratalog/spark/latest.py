@@ -1,7 +1,7 @@
 """`stratalog.spark.latest`: the newest record of each key, on Spark.
 
 Only keys and offsets are aggregated; the records are then chosen by their offsets, so that no value takes
-part in a shuffle by key. Keys are compared as bytes, and deletions are found by bytes: a key or value that
+part in a shuffle by key. Keys and deletions are recognised by their bytes, because a key or value that
 cannot be decoded becomes null, but is not missing.
 """
 
@@ -90,7 +90,7 @@ class _Once:
 
 
 def _ends(options: ReadOptions) -> dict[str, str]:
-    """The present end of each partition as an option, unless the read has an end already."""
+    """The current end of each partition as an option, unless the read has an end already."""
     ending = options.ending
     if ending.timestamp is not None or ending.timestamps or ending.offsets or ending.mark != LATEST:
         return {}

@@ -70,7 +70,7 @@ class Listener:
 class Warner:
     """Warns of the first places that a read leaves out, one by one, and once of all other places.
 
-    It warns once of keys or values that could not be decoded: columns beside them give the reason of each.
+    It warns once of keys and once of values that could not be decoded: columns beside them give the reasons.
     """
 
     def __init__(self) -> None:

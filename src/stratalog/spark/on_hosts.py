@@ -38,7 +38,7 @@ _COMMAND = "java_method('java.lang.System', 'getProperty', 'sun.java.command') A
 def run_on_hosts(
     engine: SparkEngine, function: TaskFunction[str, Result], expected: Sequence[str] = ()
 ) -> dict[str, Result | StratalogError]:
-    """The result of each host, by Spark's name of it."""
+    """The result of each host, by Spark's name for it."""
     context = engine.context
     if context is None:
         raise UsageError(
@@ -85,7 +85,7 @@ def _wait_for_executors(context: SparkContext, expected: Sequence[str]) -> None:
 
 def host_in(command: str | None) -> str:
     """The name by which Spark knows the host of an executor, from its command line; an embedded Spark has
-    none."""
+    none, and gets the machine's name."""
     found = re.search(r"--hostname\s+(\S+)", command or "")
     return socket.gethostname() if found is None else found[1]
 

@@ -27,7 +27,7 @@ _MISSING = re.compile(r"No module named '(stratalog|pyarrow|numpy|numba|cramjam|
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("stratalog")` known to this session, if Spark does not find it by itself.
+    """Make `format("stratalog")` known to this session, even if Spark cannot find it by itself.
 
     `stratalog.spark.read` does it too. Through Spark Connect nothing is done: the server finds the source.
     """

@@ -131,7 +131,7 @@ class _Write:
         from stratalog.files.disk import Disk
         from stratalog.jobs.writing.commit import Committer
 
-        # In a stream, the writer that commits a batch is another object than the one that the tasks had.
+        # In a stream, the writer that commits a batch is not the one that the tasks had.
         write = messages[0].write if messages else self._write
         disk = Disk(require_owner=True)
         return Committer(disk, self._target, write, stream=self._prefix, clock=system_clock)
@@ -159,8 +159,7 @@ class StratalogStreamWriter(_Write, DataSourceStreamArrowWriter):
     """Writes each batch of a stream once, however often Spark tries: the journal has the last batch."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        # Spark makes several of these for a batch. Files that a late task leaves are deleted by the next
-        # batch.
+        # Spark makes several writers for a batch. The next batch deletes files that a late task leaves.
         self._begin()
         return self._stage(iterator)
 
@@ -172,7 +171,7 @@ class StratalogStreamWriter(_Write, DataSourceStreamArrowWriter):
 
 
 def write_names(options: Mapping[str, str]) -> tuple[str, str]:
-    """A new name for a write, and the common prefix of its stream's writes if the stream is known.
+    """(the common prefix of a stream's writes, empty if the stream is unknown; a new name for a write).
 
     A stream is known by its checkpoint, so a stream that was killed deletes its old staged files when it runs
     again.
@@ -186,7 +185,7 @@ def write_names(options: Mapping[str, str]) -> tuple[str, str]:
 
 
 def check_sink_schema(schema: StructType, options: WriteOptions) -> None:
-    """UsageError if records cannot be made of these columns."""
+    """UsageError if records cannot be made from these columns."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, found in types.items():
         if name in IGNORED_COLUMNS:

@@ -68,7 +68,7 @@ class _Teller:
             tell_stderr(omission)
 
     def _send(self, omission: Omission) -> bool:
-        """Send it through the socket, and wait for the answer; False on a machine without the socket."""
+        """Send it through the socket, and wait for the answer; False if that fails, as on another machine."""
         if self._path is None or not _is_ours(Path(self._path)):
             return False
         message = {"read": self._read, "omission": omission.to_json()}

@@ -59,8 +59,8 @@ LAG_SCHEMA = pa.schema(
 def partitions(paths: LogPaths) -> Scan:
     """Each partition, internal ones too: first and next offset, last stable offset, bytes, times.
 
-    If damage hides one of these values, it is null, and `problem` describes the damage. The same is true
-    of damaged records at the end, if the checkpoints know them.
+    If damage hides one of these values, it is null, and `problem` describes the damage. That includes
+    damaged records at the end, if the checkpoints show that there were any.
     """
     with python_words():
         options = ReadOptions.parse(option_texts(paths))

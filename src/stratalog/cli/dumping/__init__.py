@@ -17,5 +17,5 @@ small_files   checkpoints and other text files
 state         .snapshot files
 text_batches  batches and records as lines of Kafka's tool
 
-Not here: reading that recovery or another command also needs. That is in `segment/` and `records/`.
+Not here: code that recovery or another command also needs to read files. See `segment/` and `records/`.
 """

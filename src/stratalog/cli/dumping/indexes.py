@@ -107,7 +107,7 @@ def dump_txn_index(disk: DiskReader, path: str, printer: Printer) -> None:
 
 @contextmanager
 def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup]:
-    """The log that an index belongs to. If it is missing, that is reported, and it has no batches."""
+    """The log that an index belongs to. A missing log is reported, and treated as empty."""
     log_path = sibling(path, DumpedKind.LOG)
     with LogLookup(disk, log_path) as log:
         if not log.exists:
@@ -117,7 +117,7 @@ def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup
 
 
 def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
-    """Check the index on its own, and whether its last entry leads to a batch with that offset."""
+    """Check the index on its own, and that its last entry leads to a batch that does not start after it."""
     index.sanity_check(log.size)
     entry = index.last_entry
     batch = log.batch_at(entry.position)

@@ -92,9 +92,9 @@ def _below(disk: DiskReader, path: str) -> Iterator[DumpFile]:
 
 
 def kind_of(name: str) -> DumpedKind:
-    """The kind of a file, by its name without a state suffix.
+    """The kind of a file, from its name without a state suffix.
 
-    It is a kind that Kafka's tool knows, or that of a text file.
+    Unlike Kafka's tool, it also knows text files.
     """
     state = next((state for state in _STATES if name.endswith(state)), "")
     return _BY_NAME.get(name) or _kafka_kind(name.removesuffix(state))

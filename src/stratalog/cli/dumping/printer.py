@@ -40,7 +40,7 @@ class Printer:
         self._stdout.write(data)
 
     def complain(self, text: str, facts: Facts) -> None:
-        """Report a problem in a file. Kafka's tool reports it too, and still exits with 0."""
+        """Report a problem that does not make Kafka's tool exit with 1."""
         line = json.dumps(facts, ensure_ascii=False) if self.as_json else text
         self._stderr.write(f"{line}\n")
 

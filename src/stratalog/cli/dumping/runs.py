@@ -29,9 +29,8 @@ class Fault(NamedTuple):
 class Records(NamedTuple):
     """Decoded rows of some batches of a run.
 
-    After these rows, all rows of the batches before `batches_end` have been returned.
-
-    `fault` says what is wrong with the last of these batches.
+    With these rows, all rows of the batches before `batches_end` have been returned. `fault` says what is
+    wrong with the last of those batches, if anything.
     """
 
     data: Bytes

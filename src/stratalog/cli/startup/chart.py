@@ -25,7 +25,7 @@ def bar_chart(
     *,
     legend: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """The document. Each group of bars has its own scale: groups may differ by orders of magnitude.
+    """The SVG document. Each group of bars has its own scale: groups may differ by orders of magnitude.
 
     `legend` says what the colours mean.
     """

@@ -1,4 +1,4 @@
-"""Counts what a load reads, writes and syncs: all of it, and the bytes of each .log file."""
+"""Counts what a load reads, writes and syncs: the totals, and the bytes read from each .log file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CountingDisk(Disk):
         return super()._write_temporaries(files, turn)
 
     def scans(self, sizes: dict[str, int]) -> Counter[str]:
-        """How often each file was read from start to end."""
+        """How often each file was read completely, judging by the number of bytes read from it."""
         return Counter({path: self.log_bytes[path] // size for path, size in sizes.items() if size})
 
     def note_read(self, path: str, size: int) -> None:

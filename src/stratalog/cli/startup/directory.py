@@ -21,7 +21,7 @@ from stratalog.records.batch import BatchHeader, set_base_offset
 from stratalog.records.build import BatchOptions, Record, build_batch
 
 TOPIC = "startup"
-_RECORD_OVERHEAD = 9  # lengths and deltas of a record of 100 bytes
+_RECORD_OVERHEAD = 9  # lengths and deltas of a record with a value of 100 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +70,13 @@ class StartupDirectory:
         self.make_clean()
 
     def make_clean(self) -> None:
-        """As a clean shutdown leaves it: trimmed indexes, a snapshot at the end, the clean-shutdown file."""
+        """Leave what a clean shutdown leaves: trimmed indexes, a last snapshot, the clean-shutdown file."""
         self._restore()
         self._write_recovery_points(self._end_offset)
         CleanState(self._disk, str(self.path)).put_back(NO_PROMISE)
 
     def make_unclean(self) -> None:
-        """As a power cut leaves it: no clean-shutdown file, no snapshot at the end, newest indexes
+        """Leave what a power cut leaves: no clean-shutdown file, no snapshot at the end, the newest indexes
         preallocated, and the newest segments above the recovery points."""
         self._restore()
         CleanState(self._disk, str(self.path)).discard()
@@ -139,7 +139,7 @@ class StartupDirectory:
 
 
 def _batch(size: int) -> bytes:
-    """Records of 100 bytes: as many as fit, at least one."""
+    """A batch of about `size` bytes, with at least one record; each value has 100 bytes."""
     count = max(1, (size - 61) // (100 + _RECORD_OVERHEAD))
     now = system_clock()
     records = [Record(number, now, None, b"v" * 100) for number in range(count)]

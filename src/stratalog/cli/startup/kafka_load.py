@@ -131,7 +131,7 @@ class KafkaLoad:
         return True
 
     def _unflushed(self, bases: list[int]) -> list[int]:
-        """The segments from the one with the recovery point on: at least the last one."""
+        """The segments from the one with the recovery point on; none after a clean stop."""
         if self._recovery_point is None:
             return []
         below = [number for number, base in enumerate(bases) if base <= self._recovery_point]

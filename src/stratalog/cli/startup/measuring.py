@@ -67,7 +67,7 @@ class Measured:
 
 
 def gain(row: Measured, rows: Sequence[Measured]) -> float | None:
-    """How many times as fast as Kafka 2.1 with one reader, in the same state and cache; best against best."""
+    """How many times as fast it was as Kafka 2.1 with one reader, in the same state and cache, at best."""
     baseline = row.cell._replace(strategy=BASELINE, readers=1)
     found = next((other for other in rows if other.cell == baseline), None)
     return None if found is None else found.best / row.best
@@ -99,7 +99,7 @@ class Measuring:
         return self._measure([*by_name], states, readers, load)
 
     def broker(self, rival: Rival, states: Sequence[str], readers: Sequence[int]) -> list[Measured]:
-        """The same by a real broker."""
+        """Measure the same loads by a real broker."""
 
         def load(cell: Cell) -> LoadMeasurement:
             return rival.load(self._directory.path, threads=cell.readers)
@@ -151,7 +151,7 @@ class Measuring:
         )
 
     def _set_cache(self, cache: str) -> None:
-        """Fill the page cache by reading everything once, or empty it."""
+        """Fill the page cache by reading all logs once, or empty it."""
         os.sync()
         if cache == COLD:
             DROP_CACHES.write_text("3")

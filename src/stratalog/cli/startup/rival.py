@@ -22,7 +22,7 @@ _LOADED_ONE = re.compile(rf"Completed load of Log\(.* topic={TOPIC}, .* in (\d+)
 _CLUSTER_ID = "c3RyYXRhbG9nLWJlbmNoLQ"
 _TIMEOUT_S = 3600.0
 _LINKED = ".log"
-_OLDEST = 4  # the major release whose options and log lines are known here
+_OLDEST = 4  # the oldest major release whose options and log lines are known here
 _JVM = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC")  # some of the options in kafka-server-start.sh
 
 
@@ -62,7 +62,7 @@ class Rival:
             shutil.rmtree(work)
 
     def _format(self, folder: Path, work: Path) -> None:
-        """Make the files of an empty directory of this broker, which are the same for each load."""
+        """Format an empty directory for this broker; its files are the same for each load."""
         config = work / "format.properties"
         config.write_text(_properties(folder, threads=1))
         arguments = ["format", "--ignore-formatted", "-c", str(config), "-t", _CLUSTER_ID]

@@ -22,7 +22,7 @@ _COLOURS = {WARM: 0, COLD: 1, "article": 3}
 
 
 def tables(rows: Sequence[Measured], shapes: dict[str, Shape]) -> list[Table]:
-    """One for each state and cache, in the order of the rows."""
+    """A table for each state and cache, in the order of the rows."""
     groups = dict.fromkeys((row.cell.state, row.cell.cache) for row in rows)
     return [
         Table(

@@ -8,7 +8,7 @@ kafka-2.1   every index is mapped, then checked; a preallocated time index alway
 lazy        no index is mapped or checked; unflushed segments are scanned (Kafka from 2.3 on)
 dedupe      as kafka-2.1, but no segment is scanned twice
 checked     as kafka-2.1, but with a check that distinguishes zeros from entries
-stratalog   `recover_directories`, then LogManager: each segment once, the segments of one log in parallel;
+stratalog   `recover_directories`, then LogManager: no segment is scanned twice, those of one log in parallel;
             unlike Kafka 2.1 it syncs all that it writes
 """
 
@@ -69,7 +69,7 @@ class LoadMeasurement:
 
 
 def load_by(strategy: Strategy, directory: str, *, readers: int, config: LogConfig) -> LoadMeasurement:
-    """Load a log directory by this strategy and measure it; changes the directory as the strategy does."""
+    """Load a log directory with this strategy and measure it; changes the directory as the strategy does."""
     disk, plain = CountingDisk(), Disk()
     partitions = classify(plain, directory).partitions
     device = device_of(plain, directory)
@@ -119,7 +119,7 @@ def _load_as_kafka(
     readers: int,
     config: LogConfig,
 ) -> list[float]:
-    """One job for each partition, in a pool of threads, as in LogManager.loadLogs; returns their seconds."""
+    """One job for each partition, in a pool of threads, as in LogManager.loadLogs; returns their times."""
     had_clean_shutdown = CleanShutdownFile(disk, directory).exists()
     points = DirectoryCheckpoints(disk, directory).recovery_points.read()
     reused = threading.local()

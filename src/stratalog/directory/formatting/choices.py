@@ -105,7 +105,7 @@ class FormatOptions:
         )
 
     def decided_node_id(self) -> int:
-        """The node's id; UsageError if option and server.properties contradict each other."""
+        """The node's id; UsageError if server.properties has none, or not the one of the option."""
         said = None if self.quorum is None else self.quorum.node_id
         if None not in (said, self.node_id) and said != self.node_id:
             raise UsageError(f"the node's id is given as {self.node_id}, but server.properties says {said}.")
@@ -115,7 +115,7 @@ class FormatOptions:
         return DEFAULT_NODE_ID if given is None else given
 
     def decided_endpoints(self) -> tuple[Endpoint, ...]:
-        """Where the controller listens, if the metadata must say it; none if server.properties says it.
+        """Where the controller listens; empty if server.properties names the voters, and so says it already.
 
         UsageError if the broker would not be a stand-alone one.
         """

@@ -172,8 +172,8 @@ class _Formatting:
     def _check_clean(self, layouts: Sequence[Layout]) -> None:
         """NeedsRecoveryError if a directory was not shut down cleanly.
 
-        Logs of `open_log` that were closed are not refused: the session takes them over. If a run was killed
-        while it took them over, there is a note.
+        Logs of `open_log` that were closed are not refused: the session takes them over. Nor is a directory
+        with a note refused: a run may have been killed while it took logs over.
         """
         reasons, not_new = [], []
         for layout in layouts:

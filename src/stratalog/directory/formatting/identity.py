@@ -27,7 +27,7 @@ def new_id(make_id: MakeId = uuid4) -> str:
 
 
 def with_topics(identity: Identity, names: Iterable[str], make_id: MakeId) -> Identity:
-    """The same, with ids for these topics too."""
+    """A copy of the identity, with ids for these topics too."""
     new = {name: new_id(make_id) for name in sorted(names) if name not in identity.topics}
     return replace(identity, topics={**identity.topics, **new})
 
@@ -41,7 +41,7 @@ def decide_identity(
 ) -> Identity:
     """The ids for these directories: those of an interrupted run, or new ones.
 
-    UsageError if the options contradict the interrupted run.
+    UsageError if the options contradict the interrupted run, FormatRefusedError if the directories do.
     """
     cluster_id, node_id = options.checked_cluster_id(), options.decided_node_id()
     if earlier is None:

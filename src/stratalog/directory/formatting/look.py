@@ -5,7 +5,7 @@ partitions comes from the caller, from a note of the Spark sink (`written_topics
 partition that is there. The broker creates the partitions that are in no directory.
 
 The leader epoch of a partition must not be lower than its log's: a broker appends with the epoch that the
-controller gives, and batches ascend by epoch.
+controller gives, and the epochs in a log never descend.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def find_topics(disk: DiskReader, layouts: Sequence[Layout]) -> FoundTopics:
     found = FoundTopics()
     owners: dict[UUID, FoundPartition] = {}
     for layout in layouts:
-        # A directory that is still to be created has no layout, and cannot be listed.
+        # A directory that is still to be created has an empty layout, and cannot be listed.
         for each in list_partitions(disk, layout.directory) if layout.partitions else ():
             if each.topic_partition.topic != CLUSTER_METADATA:
                 _add(disk, found, owners, each)
@@ -112,7 +112,7 @@ def _add(
 def wanted_topics(found: FoundTopics, options: FormatOptions) -> dict[str, int]:
     """The topics that the cluster is to have, with their numbers of partitions.
 
-    UsageError for a number that is too small, and for settings of a topic that it will not have.
+    UsageError for a number that is too small or too large, and for settings of a topic that it will not have.
     """
     names = sorted({*found.partitions, *options.partitions})
     for name in options.partitions:

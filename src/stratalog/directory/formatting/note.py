@@ -31,7 +31,7 @@ _VERSION = 0
 class Identity:
     """The ids of a node that is being formatted.
 
-    `topics` has new ids, for the topics of which no partition.metadata has an id.
+    `topics` has new ids for topics that have none in any partition.metadata.
     """
 
     cluster_id: str

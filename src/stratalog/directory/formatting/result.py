@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class FormattedPartition(NamedTuple):
     """A partition of a topic. `directory` is None if no log directory has it: the broker creates it.
 
-    `leader_epoch` is the epoch before the first one that a broker gives.
+    `leader_epoch` is the epoch before the first one that the controller gives.
     """
 
     partition: int
@@ -26,7 +26,7 @@ class FormattedPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormattedTopic:
-    """A topic; `is_new_id` if no partition had its id yet."""
+    """A topic; `is_new_id`: no partition had an id yet."""
 
     name: str
     topic_id: UUID | None

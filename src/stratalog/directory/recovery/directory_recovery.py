@@ -2,9 +2,9 @@
 
 The caller recovers the partitions.
 
-1. lock it (but a clean directory is only read, and a dry run takes no lock)
+1. lock it (not in a dry run; without `--all`, a clean directory is not locked, and only read)
 2. check that all files can keep their owner; read the listing, the checkpoints, meta.properties
-3. remove the clean-shutdown file (`clean_state.py`), if `--all` repairs a clean directory
+3. remove the clean-shutdown file (`clean_state.py`), if there is one
 4. partitions: survey, scan, plan, apply, fsync
 5. recovery points at the log ends, high watermarks clamped, topic ids that were missing
 6. the clean-shutdown file, when steps 1 to 5 are done for all directories: its epoch depends on all of them
@@ -77,9 +77,9 @@ class DirectoryRecovery:
         self.partitions: dict[str, PartitionReport] = {}
         self.room: Room | None = None  # on its device, for a dry run
         self.began_ms = 0  # when this recovery began
-        self.cut_before = 0  # bytes that a recovery cut off which did not end
-        self._kept_before: list[ManifestEntry] = []  # by that one
-        self._unknown_before = ""  # why it is not known what that one cut off
+        self.cut_before = 0  # bytes that an unfinished earlier recovery cut off
+        self._kept_before: list[ManifestEntry] = []  # what that recovery kept
+        self._unknown_before = ""  # why it is not known what that recovery cut off
         self.clean_ends: dict[PartitionEntry, int] = {}  # of logs that are left alone
         self._disk = disk
         self._dry_run = dry_run
@@ -156,7 +156,7 @@ class DirectoryRecovery:
                 self._look_at_lone_log(entry)
 
     def look_for_earlier_cuts(self, quarantines: Sequence[Quarantine]) -> None:
-        """Find what a recovery has kept that was killed or failed, before this one keeps anything."""
+        """Find what a killed or failed recovery has kept; to be called before this one keeps anything."""
         note = self.state.note
         if note.cuts_since_ms is None or self.is_left_alone:
             return
@@ -202,15 +202,15 @@ class DirectoryRecovery:
         return "" if key in self._lone_starts else self.unknown_start
 
     def _look_at_lone_log(self, entry: PartitionEntry) -> None:
-        """If the log was a lone log, use its own files: the directory's checkpoints are older."""
+        """If the log was a lone log, use its own start offset, which the directory's checkpoint may lack."""
         files = lone_files(self._disk, self.layout, entry)
         if entry.state is not DirectoryState.LIVE or not files.exist():
             return
         self._lone.append(files)
         key, start = entry.topic_partition, files.start_offset()
         known = self.recovery_points.pop(key, None)
-        # If the directory's checkpoints know the log, these files may be older, and the log may have been
-        # created again since: so a start offset outside the log is ignored.
+        # If the directory's checkpoints know the log, they may be newer than these files, and the log may
+        # have been created again since: so a start offset outside the log is ignored.
         if start > self.log_start_offsets.get(key, 0) and (known is None or start <= known):
             self.log_start_offsets[key] = self._lone_starts[key] = start
 
@@ -229,7 +229,7 @@ class DirectoryRecovery:
         self.state.remove()
 
     def note_cut(self) -> None:
-        """Record that more than a torn tail is cut off; this may be the first change here."""
+        """Record that more than a torn tail is cut off or missing; this may be the first change here."""
         if self._dry_run:
             self.state.note = replace(self.state.note, has_cut=True)  # only in memory
             return
@@ -250,7 +250,7 @@ class DirectoryRecovery:
                 raise
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
-        """Write the directory's own files, without the clean-shutdown file; its partitions are synced."""
+        """Write the checkpoints and the missing topic ids; all partitions are synced by now."""
         if self.is_left_alone:
             self._find_short_clean_logs()
             return
@@ -258,7 +258,7 @@ class DirectoryRecovery:
         # directory.
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         if self._find_short_logs(ends) or self._checkpoints.why_lost(HIGH_WATERMARKS):
-            self.note_cut()  # before the checkpoint that shows it is changed
+            self.note_cut()  # before writing the checkpoint, whose old content shows it
         self._find_earlier_cuts()
         if self._dry_run:
             if self.room is not None:
@@ -282,7 +282,7 @@ class DirectoryRecovery:
         self.written = content
 
     def own_promise(self) -> CleanShutdown:
-        """The content of the clean-shutdown file, if it had an epoch that still holds."""
+        """What the clean-shutdown file said, if it had an epoch that still holds; otherwise no epoch."""
         note = self.state.note
         if not note.was_clean or not note.said.has_epoch or note.has_cut or self.has_cuts:
             return NO_PROMISE
@@ -326,10 +326,10 @@ class DirectoryRecovery:
     def _find_earlier_cuts(self) -> None:
         """Report what the earlier recovery cut off: only its own report would have named it.
 
-        What it kept but did not cut off, this recovery cuts off.
+        If it kept bytes but did not cut them off, this recovery cuts them off and reports them as its own.
         """
         sizes: dict[str, int] = {}
-        # The same bytes may have been kept by several killed runs, or be found by two names of a quarantine.
+        # Several killed runs may have kept the same bytes, or one quarantine is found under two names.
         ranges = {(kept.partition, kept.file, kept.position): kept for kept in self._kept_before}
         for kept in ranges.values():
             if kept.size and kept.file.endswith(FileKind.LOG.value) and not self._cuts(kept):
@@ -353,7 +353,7 @@ class DirectoryRecovery:
         )
 
     def _find_short_logs(self, ends: dict[TopicPartition, PartitionReport]) -> bool:
-        """Find logs that end before a known offset: records are gone, although none was cut off.
+        """Find logs that end before their high watermark: records are gone, although none was cut off.
 
         A power cut can remove the end of a file without leaving half a batch.
         """

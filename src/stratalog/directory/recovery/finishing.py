@@ -66,7 +66,7 @@ class PartitionRecovery:
             return self.segments_remaining == 0
 
     def take_results(self) -> Mapping[str, ScanResult]:
-        """All scans; the memory here is released."""
+        """All scans; they are no longer held here."""
         results, self._results = self._results, {}
         return results
 
@@ -86,7 +86,7 @@ class Finisher:
         self._quarantines_of = quarantines_of
         self._dry_run = dry_run
         self._on_plan = on_plan
-        # For a dry run: what would be kept, by the directory of the quarantine.
+        # For a dry run: what would be kept in each quarantine, by its directory.
         self._planned: dict[str, list[FileRange]] = {}
         self._waiting: list[PartitionRecovery] = []
         self._waiting_size = 0
@@ -207,7 +207,7 @@ class Finisher:
     def _fail(self, work: PartitionRecovery, error: StratalogError) -> None:
         """Fail the directory; what was already cut off from the partition is reported.
 
-        The next run finds nothing to cut there, and knows only how much it was.
+        The next run finds nothing to cut there, and knows at most how many bytes were cut.
         """
         work.directory.fail(error)
         if work.to_apply is None:
@@ -274,7 +274,7 @@ class Finisher:
 
     def _find_room(self, directory: DirectoryRecovery, plan: RecoveryPlan) -> Quarantine | None:
         """The quarantine in which a run would keep what this plan cuts off; QuarantineFullError if none has
-        room. None if there is nothing to keep.
+        room. None if nothing is to be kept.
 
         On the device of the log directory, each cut frees the room again right after its copy is made; on
         another device, the copies add up.
@@ -329,7 +329,7 @@ class Finisher:
         return replace(plan, cuts=tuple(self._with_place(cut, places, directory) for cut in plan.cuts))
 
     def _with_place(self, cut: Cut, places: Sequence[Quarantine], directory: str) -> Cut:
-        """A cut with the place where it is kept: a name in the log directory, a path elsewhere."""
+        """The cut with the place where it is kept: a name if in the log directory, otherwise a path."""
         if cut.kept_as is None:
             return cut
         found = []
@@ -339,7 +339,7 @@ class Finisher:
         return replace(cut, kept_as=", ".join(filter(None, found)) or _ZEROS)
 
     def _has(self, place: Quarantine, name: str) -> bool:
-        """Whether something is kept here; a disk that cannot say so must not end the report on the others."""
+        """Whether this name is kept here; False if the disk cannot say, so that the report goes on."""
         try:
             return self._disk.exists(place.path(name))
         except DiskError:

@@ -161,7 +161,7 @@ class _Recovery:
         )
 
     def _begin(self) -> None:
-        """Lock the directories that are not left alone, and read all, before the first change in any."""
+        """Lock the directories that are not left alone, finish interrupted work in them, and read all."""
         self._tell(Phase.SURVEYING)
         places = {"--quarantine": self._options.quarantine, "--work-dir": self._options.work_dir}
         for option, place in places.items():
@@ -215,7 +215,7 @@ class _Recovery:
         return next(found for found in self._directories if path.startswith(prefix_of(found.path)))
 
     def _lock_places(self) -> None:
-        """Lock the quarantines outside of the log directories: two runs would use the same names there.
+        """Lock --quarantine and --work-dir outside of the log directories: two runs may use the same names.
 
         Names in quarantine contain the partition's name, and another broker may have the same partition.
         """
@@ -337,7 +337,7 @@ class _Recovery:
                 self._guarded(directory, self._write_clean_shutdown, directory, NO_PROMISE)
 
     def _write_clean_shutdown(self, directory: DirectoryRecovery, promise: CleanShutdown) -> None:
-        # If there was a clean-shutdown file, its own epoch is used, even if it had none: there may be a
+        # If there was a clean-shutdown file, only its own epoch can be kept. If it had none, there may be a
         # reason for that.
         own = directory.own_promise() if directory.state.note.was_clean else promise
         wanted = NO_PROMISE if self._has_failed else own

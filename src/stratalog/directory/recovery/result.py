@@ -26,7 +26,7 @@ class Outcome(Enum):
 class PartitionReport:
     """One partition: where its log begins and ends now, what was read, cut off and found.
 
-    The offsets are None if the directory was clean and left alone.
+    The offsets are None if the directory was clean and left alone, or if the partition failed.
     """
 
     name: str
@@ -51,9 +51,9 @@ class DirectoryReport:
     """One log directory.
 
     `broker_epoch` is that of the clean-shutdown file, or in a dry run the one that a run would write. It is
-    -1 if the file has none, and None if the directory failed and got no file. `topic_ids` are those
-    that were written, or would be, by the name of the partition's directory. `cut_before` are bytes of logs
-    that were cut off by an earlier recovery which did not end, and are kept.
+    -1 if the file has none, and None if the directory failed and got no file. `topic_ids` has the ids that
+    were written, or would be, under the names of the partitions' directories. `cut_before` counts the bytes
+    of logs that an unfinished earlier recovery cut off and kept.
     """
 
     directory: str

@@ -1,9 +1,9 @@
 """Checks whether there is room for what a plan writes, so that a dry run shows whether the run would fail.
 
 New files are written before the old ones are deleted. With a work directory they are written over the old
-ones, and must fit only at the end. A file occupies whole blocks, and one that is sparse, as a preallocated
-index may be, fewer than its size. A file system also needs blocks of its own: if the room is nearly enough,
-the run may still fail.
+ones, and must fit only at the end. A file occupies whole blocks; a sparse one, such as a preallocated index,
+occupies less than its size. A file system also needs blocks of its own: if there is barely enough room, the
+run may still fail.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Room:
         self._has_work_dir = has_work_dir
 
     def take(self, steps: Iterable[Step], occupied: Mapping[str, int], *, keeps_here: bool) -> None:
-        """DiskError if a step does not fit. `occupied` are the bytes of each file on the device.
+        """DiskError if a step does not fit. `occupied` is how many bytes each file takes on the device.
 
-        `keeps_here`: quarantine is on the same device.
+        `keeps_here`: the quarantine is on the same device.
         """
         for step in steps:
             match step:

@@ -30,9 +30,9 @@ def run_scans(
     disk: DiskReader,
     on_progress: OnProgress | None = None,
 ) -> Generator[Scanned, None, None]:
-    """Every scan that the surveys request, with its partition, as the scans finish. Closing it ends the
-    scans.
+    """Every scan that the surveys request, with its partition, as the scans finish.
 
+    Closing the generator ends the scans.
     Scans of a directory that has failed meanwhile are skipped.
     """
     works = [work for work in partitions for _ in work.survey.scans]

@@ -3,8 +3,8 @@
 With a clean-shutdown file a broker does not scan its logs, whatever epoch is in the file. The epoch is a
 promise to the controller of a KRaft cluster (KIP-966): every acknowledged record is still here. After a power
 cut nobody can promise that, because the page cache is lost. If only the process died (kill -9, out of
-memory), the system still writes what the process gave it. Then the epoch is that of the killed run, except in
-the cases below.
+memory), the system still writes what the process gave it. Then the epoch is that of the killed run, unless
+`promise_of_the_killed_run` finds a reason against it.
 """
 
 from __future__ import annotations

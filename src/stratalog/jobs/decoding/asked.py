@@ -39,7 +39,7 @@ class AskedDecoding:
 
     `schema` is where the writers' schemas are. For Avro: a file or the text itself. For Confluent's frame:
     files by id (`7=a.avsc,8=b.avsc`), a folder, or None for the topic of the schema registry. `reader` names
-    the reader schema, to which all keys or values are converted; None is the newest.
+    the reader schema, to which all keys or values are converted. None is the newest, or for Avro `schema`.
     """
 
     encoding: Encoding = Encoding.BINARY
@@ -72,7 +72,7 @@ def encoding_named(name: str) -> Encoding:
 
 
 def decoded_columns(name: str, encoding: Encoding) -> tuple[str, ...]:
-    """The columns that a key or value becomes: the decoded one, then bytes and reason if decoding fails."""
+    """The columns that a key or value becomes: decoded, schema id if framed, undecoded bytes, reason."""
     if encoding is Encoding.BINARY:
         return (name,)
     title = name.capitalize()

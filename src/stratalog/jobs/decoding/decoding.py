@@ -1,4 +1,4 @@
-"""Decodes a column of keys or values: as bytes, text, JSON, or the columns of an Avro schema.
+"""Decodes a column of keys or values: as bytes, text, JSON, or by Avro schemas.
 
 Nothing is lost: a value that cannot be decoded is null in its column, and its bytes and the reason are in
 columns of their own.

@@ -1,8 +1,8 @@
 """Finds the schemas of a read: in files, in a folder, or in the topic of the schema registry beside the data.
 
 No registry is contacted. The reader schema is the newest schema of the topic's subject (`orders-value`), or
-the schema that is named: by id (`8`), by subject and version (`orders-value:3`, `orders-value`), or as a
-file.
+the schema that is named: by id (`8`), by subject (`orders-value`), by subject and version
+(`orders-value:3`), or as a file.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _newest(
 
 
 def _reading_as(disk: DiskReader, name: str, store: SchemaStore) -> Decoding:
-    """How values are decoded as the reader schema of this name."""
+    """How values are decoded with the reader schema of this name."""
     subject, _, version = name.rpartition(":")
     if name.isdecimal():
         schema = store.by_id(int(name))

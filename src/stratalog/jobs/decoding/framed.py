@@ -25,7 +25,7 @@ _NO_FRAME, _REFUSED = -50, -51  # codes in addition to the kernel's
 
 
 class FramedDecoder:
-    """Decodes columns of framed values as one reader schema. It belongs to one thread."""
+    """Decodes columns of framed values with one reader schema. It belongs to one thread."""
 
     def __init__(self, store: SchemaStore, reader: StoredSchema, context: str) -> None:
         self._store, self._context, self._kind = store, context, reader.kind

@@ -1,9 +1,9 @@
 """Schemas in files: `7=a.avsc,8=b.avsc`, or a folder with 7.avsc, 8.avsc and types that these refer to.
 
 The suffix of a name says what is in a file: .json is a JSON Schema, .proto is Protobuf, anything else is
-Avro. A schema may use a type that another file defines. In a folder, a file whose name is not a number is
-preferred. If several files define the type, the schema cannot be used, because nobody knows which of them its
-writer had.
+Avro. A schema may use a type that another file defines. If several files of a folder define it, those whose
+names are not numbers are preferred. If several remain, the schema cannot be used, because nobody knows which
+of them its writer had.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def schemas_in_files(disk: DiskReader, given: str) -> SchemaStore:
 
 
 def schemas_in_folder(disk: DiskReader, path: str) -> SchemaStore | None:
-    """The schemas of a folder; None if no file in it has the number of a schema for its name."""
+    """The schemas of a folder; None if no file in it has a schema's id as its name."""
     versions: dict[SchemaVersion, StoredSchema] = {}
     numbers = set()
     for entry in disk.list_directory(readable_path(path)):

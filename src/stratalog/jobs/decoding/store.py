@@ -75,7 +75,7 @@ class SchemaStore:
 
     @property
     def subjects(self) -> list[str]:
-        """The subjects that have a version."""
+        """The subjects that have a version that is not deleted."""
         return sorted({key.subject for key, each in self.versions.items() if not each.is_deleted})
 
     def texts_before(self, schema: StoredSchema, context: str = DEFAULT_CONTEXT) -> list[str]:

@@ -197,7 +197,7 @@ class ExportFolder:
     def begin(self, run: int, plan: Mapping[str, Any]) -> None:
         """Write the plan of a run; from then on the run is under way."""
         path = self.run_path(run)
-        remove_tree(self._disk, path)  # remains of a run that stopped before it had a plan
+        remove_tree(self._disk, path)  # remains of a run that is given up
         # Synced first: if the plan is on disk after a power cut, its folders must be there too.
         for changed in sorted(make_unsynced_directories(self._disk, join_path(path, "staged"))):
             self._disk.sync_directory(changed)

@@ -13,7 +13,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.paths import join_path
 from stratalog.jobs.exporting.folder import StagedFile
 
-# A reader of Parquet reads one row group at a time. Larger groups compress only little better.
+# A reader of Parquet reads one row group at a time. Larger groups compress only slightly better.
 ROW_GROUP_SIZE = 64 << 20
 ROW_GROUP_ROWS = 1 << 20
 BUFFERED_SIZE = 128 << 20
@@ -118,7 +118,7 @@ class _File:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:  # Any: what ParquetWriter takes
-    """How columns are encoded: it takes a third less time than Arrow's defaults, and makes smaller files.
+    """How columns are encoded. Compared with Arrow's defaults, it takes a third less time and less space.
 
     Offsets and times grow in small steps, so their differences are stored. Columns whose values repeat get a
     dictionary; keys and values hardly repeat, and trying a dictionary for them costs time. Statistics
@@ -137,7 +137,7 @@ _VARIED = frozenset((*_GROWING, "key", "value", "undecodedKey", "undecodedValue"
 
 
 def _leaves(field: pa.Field, above: str = "") -> list[str]:
-    """The paths of plain columns, also those in structs; columns in lists and maps are left out."""
+    """The paths of plain columns, including those in structs; columns in lists and maps are left out."""
     path = f"{above}{field.name}"
     if pa.types.is_struct(field.type):
         return [leaf for inner in field.type for leaf in _leaves(inner, f"{path}.")]

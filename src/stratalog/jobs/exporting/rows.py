@@ -27,7 +27,7 @@ from stratalog.records.arrays import TYPES
 MICROS_OF_A_DAY = 86_400_000_000
 # How Hive, Spark and Arrow write a null for a column that is in the path.
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-# The years that `datetime` knows; a timestamp outside of them has no date.
+# The last day that `datetime` knows, counted from 1970; a later timestamp has no date.
 _LAST_DAY = date.max.toordinal() - date(1970, 1, 1).toordinal()
 
 
@@ -104,9 +104,9 @@ class RowSettings:
 def row_settings(
     options: ReadOptions, columns: Sequence[str] | None = None, *, disk: DiskReader | None = None
 ) -> RowSettings:
-    """The rows of an export with these options, with the schemas that are found for them.
+    """The settings of an export with these options, and with the schemas that are found for them.
 
-    Without `columns` it has the columns of a read.
+    Without `columns`, the rows have the columns of a read. The topic is always left out: it is in the path.
     """
     if options.table is not None:
         raise UsageError("decode cannot be exported: read the table, and write it with Spark's own writers.")
@@ -127,7 +127,7 @@ def with_new_schemas(
     disk: DiskReader,
     on_omission: OnOmission = ignore_omission,
 ) -> RowSettings:
-    """The same rows, with schemas that have been registered since the settings were made.
+    """The same settings, with schemas that have been registered since they were made.
 
     Called after a plan is made: by then every schema that the planned records need is registered.
     """
@@ -173,7 +173,7 @@ def _days(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 def day_text(day: int) -> str:
     """The date of a day counted from 1970, as 2026-11-15.
 
-    A day before 1970, such as that of a record without a timestamp, has no date.
+    NO_DATE for a day before 1970, such as that of a record without a timestamp, or after the year 9999.
     """
     if not 0 <= day <= _LAST_DAY:
         return NO_DATE

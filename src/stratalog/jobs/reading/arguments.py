@@ -43,8 +43,7 @@ def option_texts(
 
 
 def whole_number(name: str, given: object, *, least: int = 0) -> int:
-    """An integer that a caller gave, also NumPy's; UsageError for other types, and for a number that is too
-    low."""
+    """An integer that a caller gave, NumPy's too; UsageError for another type, or a number below `least`."""
     try:
         found = None if isinstance(given, bool) else operator.index(given)  # type: ignore[arg-type]
     except TypeError:

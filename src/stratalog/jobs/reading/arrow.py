@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stratalog.errors import StratalogError, UsageError
 
-# For Spark, a batch of 4,000 rows or a megabyte is as cheap for each row as a larger one.
+# In Spark, a row costs no less in a batch larger than 4,000 rows or a megabyte.
 ENOUGH_ROWS = 4000
 ENOUGH_BYTES = 1 << 20
 
@@ -42,7 +42,7 @@ def without_columns(rows: int) -> pa.RecordBatch:
 
 
 def placed(batch: pa.RecordBatch, columns: Sequence[str], position: int) -> pa.RecordBatch:
-    """The batch; if it has a column `position`, that now counts from the beginning of the file."""
+    """The batch; its column `position`, if it has one, counts from the beginning of the file."""
     if "position" not in columns:
         return batch
     at = list(columns).index("position")

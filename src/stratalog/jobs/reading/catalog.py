@@ -32,7 +32,7 @@ _WILD = re.compile(r"[*?\[]")
 def find_partitions(
     disk: DiskReader, options: ReadOptions, *, may_lack: bool = False
 ) -> list[FoundPartition]:
-    """The partitions that the options select, by topic and number.
+    """The partitions that the options select, sorted by topic and number.
 
     UsageError if a path, topic or partition does not exist, or a partition is found twice. With `may_lack` a
     topic or partition may be missing: a stream that has read from it before handles that itself.
@@ -67,7 +67,7 @@ def all_partitions(disk: DiskReader, options: ReadOptions) -> list[FoundPartitio
 def expand_paths(disk: DiskReader, paths: Iterable[str]) -> list[str]:
     """Directories for paths and patterns, each once and absolute.
 
-    UsageError if a path matches nothing, or two paths are one directory.
+    UsageError if a pattern matches nothing, or two paths are one directory.
     """
     expanded: dict[str, None] = {}
     for path in paths:

@@ -133,8 +133,8 @@ def _timestamp(view: LogView, bound: ReadBound) -> int | None:
 def _search(view: LogView, ends: Ends, bound: ReadBound, options: ReadOptions) -> TimeSearch | None:
     """The first record at or after the time of a bound; None if the bound is not a time.
 
-    If damage may hide an earlier record of that time, this is an error, unless damage is skipped. If damage
-    is skipped, a read that should start at that time starts at the damage, so that it loses no record. A read
+    If damage may hide an earlier such record, this is an error, unless damage is skipped. If damage is
+    skipped, a read that should start at that time starts at the damage, so that it loses no record. A read
     that should end at that time ends at the damage, so that it returns no later record.
     """
     timestamp = _timestamp(view, bound)
@@ -254,7 +254,7 @@ def _tail_of(view: LogView, valid: LogEnd) -> Omission:
 
 
 def problem_at(view: LogView, valid: LogEnd) -> str | None:
-    """Which records the checkpoints know and damage hides, as a sentence; None if there are none."""
+    """A sentence about the records that the checkpoints know but damage hides; None if there are none."""
     return None if valid.missing_end is None else str(_tail_of(view, valid))
 
 

@@ -70,7 +70,7 @@ def narrowed(view: LogView, start: int, end: int, wanted: Wanted) -> tuple[int, 
 def _find_peaks(view: LogView, start: int, end: int, since_ms: int) -> None:
     """Find the largest timestamps of the segments to skip, and of the first segment to read.
 
-    By its time index alone, a segment could seem to be too old: after a power cut the index may lack entries.
+    The time index alone could make a segment seem too old: after a power cut it may lack entries.
     """
     for segment in view.segments.range(start, end):
         indexed = segment.time_index.last_entry

@@ -109,7 +109,7 @@ def advanced(
     """Where the next trigger ends; `begin` is where each partition continues.
 
     With `at_most` offsets in all, each partition gets its share and at least one: a small partition must not
-    wait until the large ones are finished. Kafka: KafkaMicroBatchStream.rateLimit.
+    wait until the large ones are finished. Spark: KafkaMicroBatchStream.rateLimit.
     """
     # Switching to read_committed never rewinds a reader.
     sizes = {partition: max(0, now[partition].end_offset - offset) for partition, offset in begin.items()}
@@ -140,7 +140,7 @@ def count_between(begin: Mapping[TopicPartition, int], now: Mapping[TopicPartiti
 
 
 def is_to_wait(count: int, *, at_least: int, waited_ms: int, max_delay_ms: int) -> bool:
-    """Whether a trigger waits for more than `count` offsets. Kafka: KafkaMicroBatchStream.delayBatch"""
+    """Whether a trigger waits for more than `count` offsets. Spark: KafkaMicroBatchStream.delayBatch"""
     return count < at_least and waited_ms < max_delay_ms
 
 

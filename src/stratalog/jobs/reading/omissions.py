@@ -2,8 +2,8 @@
 
 A read leaves records out only if it was told to (`onCorruption=skip`, `failOnDataLoss=false`); a key or value
 that cannot be decoded is null. Each place is an `Omission`, which is small and can be pickled: a task returns
-it to the planner of the read. Nobody knows how many records were in damaged bytes, only their range of
-offsets; compaction may have removed some of them before.
+it to the planner of the read. Of damaged bytes, only the range of offsets is known, not the number
+of records: compaction may have removed some of them before.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Gaps:
     ) -> None:
         """Record `size` skipped bytes of damage; without `end_offset` the gap reaches to the next batch.
 
-        Damage that follows damage, without a batch between them, is one place.
+        Damage that directly follows other damage belongs to the same place.
         """
         path, before = str(error.path or ""), self._open
         if before is not None and (before.path, before.position + before.size) == (path, error.position):
@@ -216,7 +216,7 @@ class Gaps:
         )
 
     def seen(self, base_offset: int) -> None:
-        """Record that a batch is read: a gap before it ends there."""
+        """Record that a batch is read: an open gap ends at its base offset."""
         if self._open is not None:
             found, self._open = self._open, None
             self._tell(found, base_offset)

@@ -1,4 +1,4 @@
-"""The options of a read: those of Spark's own Kafka source by their names, and a few of ours.
+"""The options of a read: those of Spark's own Kafka source, under the same names, and a few of ours.
 
 They are parsed once; an error says which option is wrong, and why. No file is read here and nothing heavy is
 imported, because Spark asks for the schema before it plans anything.
@@ -32,7 +32,7 @@ BATCH_COLUMNS = (
     "codec",
     "position",
 )
-# The internal topics that can be read decoded, by the names that the option `decode` has for them.
+# The internal topics that can be read decoded, by their names in the option `decode`.
 TABLE_TOPICS = {
     "consumer_offsets": CONSUMER_OFFSETS,
     "transaction_state": TRANSACTION_STATE,
@@ -89,7 +89,7 @@ class OnCorruption(Enum):
 class ReadBound:
     """Where a read begins or ends; the first of these fields that is set is used.
 
-    Offsets and times are for each partition, where -2 and -1 mean the earliest and the latest offset.
+    `timestamps` and `offsets` are by partition; in them, -2 and -1 mean the earliest and the latest offset.
     """
 
     timestamp: int | None = None
@@ -118,7 +118,7 @@ class ReadOptions:
     read_committed: bool = False
     on_corruption: OnCorruption = OnCorruption.FAIL
     fail_on_data_loss: bool = True
-    table: str | None = None  # of TABLE_TOPICS, whose records are to be decoded
+    table: str | None = None  # a name in TABLE_TOPICS; its records are to be decoded
     key: AskedDecoding = field(default_factory=AskedDecoding)
     value: AskedDecoding = field(default_factory=AskedDecoding)
     max_offsets_per_trigger: int | None = None
@@ -281,7 +281,7 @@ def _topics(name: str, text: str) -> tuple[str, ...]:
 
 
 def _check_table(options: ReadOptions, *, streaming: bool | None) -> None:
-    """UsageError if another topic than the table's is read."""
+    """UsageError for what a table cannot have: a stream, decoded keys or values, other topics."""
     if options.table is None:
         return
     if streaming:

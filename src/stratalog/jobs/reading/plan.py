@@ -90,7 +90,7 @@ def plan_stepwise(
     on_omission: OnOmission = ignore_omission,
     narrowing: Narrowing = everything,
 ) -> Iterator[ReadTask]:
-    """The same in tasks of about `task_size` bytes, each planned when it is requested.
+    """The same read in tasks of about `task_size` bytes, each planned when it is requested.
 
     So a reader that stops early does not wait for the plan of the rest. `narrowing` leaves out records that a
     query cannot match.

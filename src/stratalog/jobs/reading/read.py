@@ -69,7 +69,7 @@ def read_task(
     memory: ReadMemory | None = None,
     lines: LinesOf | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a task. Without any column the batches have only a number of rows, to be counted.
+    """The records of a task. Without any column, the batches only say how many rows they have.
 
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
     names offsets that were lost since the read was planned, unless failOnDataLoss is false. `on_omission` is

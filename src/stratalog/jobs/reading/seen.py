@@ -23,7 +23,7 @@ _TRANSACTIONAL, _CONTROL = int(Attributes.TRANSACTIONAL), int(Attributes.CONTROL
 class SeenBatches:
     """Tracks the batches: how far the read has come, which batches were aborted, whether offsets ascend.
 
-    No checksum covers a batch's offset: only its neighbours show that it is damaged."""
+    No checksum covers a batch's offset: only the batches beside it show that the offset is wrong."""
 
     def __init__(self, split: Split, on_corruption: OnCorruption, gaps: Gaps) -> None:
         self.next_offset = split.start_offset

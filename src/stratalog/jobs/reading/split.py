@@ -91,7 +91,7 @@ def topic_id_of(disk: DiskReader, directory: str) -> str | None:
 
 
 def cut(split: Split, offset: int, batch: BatchRow) -> tuple[Split, Split]:
-    """The split cut at an offset into two; `batch` is the first batch that reaches the offset."""
+    """The split, cut in two at an offset; `batch` is the first batch that reaches the offset."""
     hint = split.hint
     if batch.base_offset >= offset and not is_wrapper(batch):
         left = replace(

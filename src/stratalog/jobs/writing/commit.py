@@ -128,10 +128,10 @@ class Committer:
         self._sleep = sleep
 
     def commit(self, staged: Sequence[Staged], *, query: str | None = None, batch: int = -1) -> WriteReport:
-        """Put the staged segments into their logs, in the given order; on the device when this returns.
+        """Put the staged segments into their logs, in the given order.
 
-        LogDirLockedError if the directory is in use. After any error before the journal is written, nothing
-        has changed.
+        They are on the device when this returns, unless the option sync is false. LogDirLockedError if the
+        directory is in use. After an error before the journal is written, the logs have nothing of the write.
         """
         for _ in range(round(WAIT_SECONDS / POLL_SECONDS)):
             # Checked before and after the attempt: a write that holds the lock may start after the first
@@ -203,7 +203,7 @@ class Committer:
     def _plan(self, journal: Journal, staged: Sequence[Staged]) -> tuple[PartitionWrite, ...]:
         """Decides where each staged segment goes, and sets base offsets and epochs.
 
-        Waiting segments come first.
+        Segments that wait from earlier writes come first.
         """
         queues: dict[TopicPartition, list[StagedSegment]] = {}
         for waiting in journal.waiting:
@@ -279,7 +279,7 @@ class Committer:
             epoch = LeaderEpochFileCache(self._disk, join_path(path, LEADER_EPOCH_CHECKPOINT)).latest_epoch
             return _Place(
                 end_offset=view.log_end_offset,
-                leader_epoch=epoch or 0,  # no leader has written to this log yet, and the first epoch is 0
+                leader_epoch=epoch or 0,  # None: no leader has written to this log yet; the first epoch is 0
                 previous=previous,
                 is_new=False,
                 topic_id=topic_id or found_id,
@@ -408,7 +408,7 @@ def _unfinished(directory: str, error: StratalogError) -> DiskError:
 
 
 class _Later:
-    """Runs a log's scheduled tasks when it is closed: there is no background thread here."""
+    """Keeps the tasks that a log schedules without delay, for `run`: there is no background thread here."""
 
     def __init__(self) -> None:
         self._tasks: list[ScheduledTask] = []

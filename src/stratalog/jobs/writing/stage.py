@@ -104,7 +104,7 @@ def stage_rows(
         staged = staging.finish(clock())
         staging.check()
         return staged
-    except BaseException:  # also for an interrupt: nobody else knows these files
+    except BaseException:  # also for an interrupt: nobody needs these files
         staging.discard()
         raise
 

@@ -9,7 +9,7 @@ from stratalog.errors import RecordTooLargeError
 from stratalog.log.log import Log
 from stratalog.records.build import BatchOptions, Record, build_batch
 
-_ROOM = 0.95  # aim for this part of a batch: records differ in size, and each batch has a header
+_ROOM = 0.95  # aim for this share of the limit: records differ in size, and each batch has a header
 
 
 def append_in_batches(log: Log, rows: Sequence[Record], options: BatchOptions) -> tuple[int, int]:

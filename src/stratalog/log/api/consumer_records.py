@@ -103,7 +103,7 @@ def _epochs_of(chunk: RowChunk) -> Iterable[int]:
 
 
 def _headers_of(chunk: RowChunk) -> tuple[Iterable[tuple[Header, ...]], Iterable[int]]:
-    """The headers of each row, and the sizes of their names and values; -1 if it has none."""
+    """The headers of each row, and the size of their names and values; -1 for a row without headers."""
     places = zip(chunk.rows["headers_position"].tolist(), chunk.rows["headers_count"].tolist(), strict=True)
     headers = [tuple(read_headers(chunk.data, position, count)) for position, count in places]
     return headers, [

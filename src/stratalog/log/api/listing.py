@@ -7,7 +7,7 @@ between two renames, or after a broker was killed there, would find a log withou
 (`recovery/inventory.py`) decide which `.swap` files are complete, and what they replace.
 
 A listing is not atomic: a file that is renamed meanwhile may appear in it under neither name (with a broker
-that was cleaning, this happened once in some thousand listings). So the directory is listed until two
+that was cleaning, this happened once in a few thousand listings). So the directory is listed until two
 listings agree on the logs and on the identity of their files.
 """
 
@@ -19,14 +19,14 @@ from stratalog.files.reading import DiskReader
 
 ListedFiles = dict[SegmentFile, DirectoryEntry]
 
-# How often a directory is listed until two listings agree. If its names still change then, a missing file is
-# noticed when it is opened.
+# How often a directory is listed again, at most, until two listings agree. If its names still change then, a
+# missing file is noticed when it is opened.
 _MOST_LISTINGS = 10
 _NOT_REPLACED = frozenset((FileState.LIVE, FileState.SWAP))
 
 
 def list_log(disk: DiskReader, directory: str) -> ListedFiles:
-    """The segments' files in a partition's directory, with each log under one of its names."""
+    """The segments' files in a partition's directory; each .log is there under one name only."""
     files = _listed(disk, directory)
     for _ in range(_MOST_LISTINGS):
         before, files = files, _listed(disk, directory)
@@ -36,7 +36,7 @@ def list_log(disk: DiskReader, directory: str) -> ListedFiles:
 
 
 def offsets_of(files: ListedFiles, kind: FileKind, state: FileState = FileState.LIVE) -> list[int]:
-    """The offsets in the names of the files of a kind, ascending."""
+    """The offsets in the names of the files of a kind and state, ascending."""
     return sorted(file.offset for file in files if file.kind is kind and file.state is state)
 
 

@@ -122,11 +122,11 @@ class LogApi(ABC):
     def append_many(
         self, records: Iterable[bytes | AppendableRecord], *, codec: CodecName | None = None
     ) -> tuple[int, int]:
-        """Append records, all or none; returns the first and the last offset. Bytes are a record's value.
+        """Append records, all or none; returns the first and the last offset. Plain bytes are a value.
 
         They become one batch, or several if one would be larger than `max.message.bytes` (1 MiB by default).
         After an error none of them is in the log, and readers see all of them at the same time. After a
-        crash, only the first of several batches may be there.
+        crash, or if the disk fails, only the first of several batches may be there.
         """
         log = self._writable()
         now = self._clock()
@@ -194,7 +194,7 @@ class LogApi(ABC):
         return offsets[0][0], offsets[-1][1]
 
     def _append_one(self, log: Log, data: bytes | ReadySet) -> tuple[int, int]:
-        # The latest leader epoch is used again; a log that no broker has written has epoch 0.
+        # The latest leader epoch is used again; a log without epochs begins with epoch 0.
         info = log.append_as_leader(data, leader_epoch=log.epochs.latest_epoch or 0)
         return info.first_offset, info.last_offset
 

@@ -49,7 +49,7 @@ class Seen:
     rebuilt_epochs: list[tuple[EpochEntry, ...]] = field(default_factory=list)
 
     def all_epochs(self) -> tuple[EpochEntry, ...]:
-        """The leader epochs by their file, or else by the batches."""
+        """The leader epochs from their file, or else from the batches."""
         if self.epochs is not None:
             return self.epochs
         if not self.rebuilt_epochs:
@@ -70,7 +70,7 @@ class Decided(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """Names and sizes that show whether a segment's files have changed; a missing index has size 0."""
+    """What shows whether a segment's files have changed; a missing transaction index has size 0."""
 
     log_name: str
     log_size: int

@@ -1,7 +1,7 @@
 """A log in outline, for listings of many logs: its segments by name and size, its first and last batch.
 
-Only names, sizes, the newest offset index and two batch headers are read; no records, whatever the size of
-the log. A `LogView` knows more about a log, and takes several times as long. A broker may run meanwhile
+Only names, sizes, offset indexes and a few batch headers are read; no records, whatever the size of the
+log. A `LogView` knows more about a log, and takes several times as long. A broker may run meanwhile
 (`looking.py`): the directory is listed until two listings agree, and if a file is gone by then, everything is
 read again.
 """
@@ -33,7 +33,8 @@ _HAS_OTHER_TIME = Attributes.LOG_APPEND_TIME | Attributes.DELETE_HORIZON
 class LogOutline(NamedTuple):
     """A log at one moment. `first` and `last` are its first and last whole batch; None in an empty log.
 
-    `sizes` are those of its .log files, without the zeros at the end of a preallocated one.
+    `first` is None also if damage hides it. `sizes` are those of its .log files, without the zeros at the end
+    of a preallocated one.
     """
 
     segments: tuple[SegmentReader, ...]
@@ -112,7 +113,7 @@ def _written_size(disk: DiskReader, path: str, size: int, last: BatchRow | None)
 
 
 def _listed(disk: DiskReader, directory: str) -> dict[str, int]:
-    """The files of the log with the sizes of its .log files, when two listings have the same logs."""
+    """The names in the directory and the sizes of .log files, listed until the names are twice the same."""
     names = disk.list_sizes(directory, _LOG)
     for _ in range(_MOST_LISTINGS):
         before, names = names, disk.list_sizes(directory, _LOG)

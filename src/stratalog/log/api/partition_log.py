@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 class Home(Protocol):
     """The place of a log as `open_log` found it (`directory/home.py`).
 
-    `write_clean_shutdown` is called last when the log is closed; `release` releases its locks.
+    `write_clean_shutdown` is called when the log is closed cleanly; `release`, last, releases its locks.
     """
 
     def topic_id(self) -> UUID | None: ...
@@ -130,8 +130,8 @@ class PartitionLog(LogApi):
     @property
     def last_stable_offset(self) -> int:
         """Where a read_committed reader ends: the first record of an open transaction, or the log's end."""
-        # The batch of that record may begin before the log's start; then the log's `last_stable_offset` does
-        # too.
+        # The batch of that record may begin before the log's start; then the log's own `last_stable_offset`
+        # is before it too.
         return max(self._log.last_stable_offset, self._log.log_start_offset)
 
     @property

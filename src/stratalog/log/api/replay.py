@@ -84,7 +84,7 @@ class Replay:
 
 
 class _LastBatch(NamedTuple):
-    """The last batch of a replay, by fields in which any other batch at its position would differ."""
+    """The last batch of a replay: fields that would differ in any other batch at its position."""
 
     segment_base: int
     position: int

@@ -28,7 +28,7 @@ class TailStop(Protocol):
 
 
 class AsyncStop(Protocol):
-    """Ends a `tail_async`: an asyncio.Event, a threading.Event, or any object that can be set."""
+    """Ends a `tail_async`: an asyncio.Event, a threading.Event, or any object with `is_set`."""
 
     def is_set(self) -> bool: ...
 

@@ -253,7 +253,7 @@ class LogView:
                 return found
             before = place
             self.look_again()
-        return found.without_hidden()  # a writer appends each time
+        return found.without_hidden()  # a writer has appended before each look
 
     def _end(self, seen: Seen) -> LogEnd:
         return end_of(self._disk, _active(seen), seen.end, self.left)
@@ -305,11 +305,11 @@ class LogView:
 
     def _search_time(self, seen: Seen, timestamp: int) -> TimeSearch:
         if self.left.was_closed or seen.end.offset < self.left.known_end:
-            valid_end(self._disk, _active(seen), seen.end, self.left)  # batches after damage belong to it
+            valid_end(self._disk, _active(seen), seen.end, self.left)  # so that batches after damage are read
         found = search_time(seen.segments, timestamp, seen.log_start_offset)
         if found.record is not None or not len(seen.segments):
             return found
-        # The time index of the newest segment is not trusted, as below.
+        # The time index of the newest segment is not trusted: see `_first_in_newest`.
         newest = search_segment(seen.segments, seen.segments.active, timestamp, seen.log_start_offset)
         return TimeSearch(newest.record, found.hidden or newest.hidden)
 
@@ -317,14 +317,14 @@ class LogView:
         """The same in the newest segment, without trusting its time index.
 
         Its writer adds the largest timestamp to the index only with the next entry, or when the segment is
-        closed. By the index alone, the records since the last entry would seem to be older than they are.
+        closed. So the index alone would make the records since its last entry seem older than they are.
         """
         if not len(seen.segments):
             return None
         return seen.segments.active.find_offset_by_timestamp(timestamp, seen.log_start_offset)
 
     def _decided(self, seen: Seen) -> Decided:
-        """Up to the first record of an open transaction, or to the end of the log."""
+        """Transactions are decided up to the first record of an open one, or to the end of the log."""
         if not seen.decided:
             producers = self._producers(seen)
             first = producers.first_undecided_offset
@@ -379,7 +379,7 @@ def _active(seen: Seen) -> SegmentReader | None:
 
 
 def _ending_at(seen: Seen, end: LogEnd) -> Seen:
-    """The log up to `end`, if that is past the end of the look, because batches follow damage."""
+    """The log as seen; up to `end` if that is later, because batches follow damage."""
     active = _active(seen)
     if active is None or end.offset <= seen.end.offset:
         return seen

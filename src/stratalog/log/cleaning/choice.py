@@ -5,8 +5,8 @@ A compacted log is clean up to its checkpoint and dirty from there on:
     0 ......... first_dirty ......... first_uncleanable ......... log_end_offset
       clean                  cleanable             not cleanable: active, undecided, too young
 
-The log with the largest cleanable part is cleaned first. A log is cleaned only if that part is above
-min.cleanable.dirty.ratio, or if its oldest dirty record has waited for more than max.compaction.lag.ms.
+The log with the largest cleanable share of bytes is cleaned first. A log is cleaned only if that share is
+above min.cleanable.dirty.ratio, or if its oldest dirty record has waited for more than max.compaction.lag.ms.
 
 Kafka: LogCleanerManager, LogToClean
 """
@@ -110,7 +110,7 @@ class LogToClean:
 
     @property
     def ratio(self) -> float:
-        """The dirty part; 0 for a log without bytes."""
+        """The share of the bytes that is cleanable; 0 for a log without bytes."""
         return self.cleanable_size / self.total_size if self.total_size else 0.0
 
     @property
@@ -143,8 +143,7 @@ def cleanable_offsets(log: LogFacts, checkpoint: int | None, now: int) -> Cleana
         ends += [(segment.base_offset, CleanableEnd.MIN_LAG) for segment in list(young)[:1]]
     # If several bounds are equal, the active segment is the reason given: the others may move by themselves.
     end, bound = min(ends, key=lambda found: (found[0], found[1] is not CleanableEnd.ACTIVE))
-    # The bound may be below the clean part, if the high watermark is not known any more. Then nothing is
-    # cleaned.
+    # The bound may lie in the clean part if the high watermark is no longer known. Then nothing is cleaned.
     return CleanableOffsets(first_dirty, max(first_dirty, end), bound, resets)
 
 
@@ -182,7 +181,7 @@ def log_to_clean(log: LogFacts, checkpoint: int | None, now: int) -> LogToClean:
 
 
 def filthiest(logs: Iterable[LogToClean]) -> LogToClean | None:
-    """The log to clean next: of the eligible ones, the one with the largest dirty part."""
+    """The log to clean next: of the eligible ones, the one with the largest ratio."""
     return max((log for log in logs if log.is_eligible), key=lambda log: log.ratio, default=None)
 
 

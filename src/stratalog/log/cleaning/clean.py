@@ -3,9 +3,9 @@
 Two passes. The first reads [first_dirty_offset, first_uncleanable_offset) into the offset map, as far as the
 map has room. The second reads the log from its first segment up to the last offset in the map, and writes the
 records that stay into `.cleaned` files; several small segments become one. Each new segment replaces its
-group of originals by `replace` before the next group is begun, so cleaning needs disk space for only one more
-segment. If possible, the first pass reads backwards, and the second only copies what the first has put aside
-(`newest_first.py`); that takes the disk space of another segment.
+group of originals before the next group is begun (`replace.py`), so cleaning needs disk space for only one
+more segment. If possible, the first pass reads backwards, and the second only copies what the first has put
+aside (`newest_first.py`); that takes the disk space of another segment.
 
 Locks, cleaner threads and checkpoints are not handled here: the manager and the command line do that.
 Kafka: Cleaner.doClean
@@ -117,7 +117,7 @@ def clean_log(
     what an earlier one has written. Nothing is filtered then; the result has no groups and ends where the map
     was full.
 
-    `check_done` is called for every run of about half a megabyte, and raises an error to stop the cleaning.
+    `check_done` is called for every run, of a megabyte or less as a rule; its error stops the cleaning.
     Unfinished files are then deleted; finished groups stay. `throttle` is called with all bytes read and
     written, `on_read` with those read. A damaged batch is a CorruptRecordError; its group of segments is then
     unchanged.
@@ -241,7 +241,7 @@ class Cleaning:
         offset_map.settle()
 
     def _build_backwards(self, offset_map: OffsetMap, dirty: Sequence[SegmentReader]) -> bool:
-        """Whether all keys are stored and what stays is put aside; if not, the map is empty."""
+        """Store all keys and put aside what stays; False, with an empty map, if that is not possible."""
         log, stats = self._log, self._stats
         is_small = sum(segment.size for segment in dirty) <= CHUNK_SIZE
         if is_small or self._observe is not _unseen:

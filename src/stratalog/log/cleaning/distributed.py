@@ -6,7 +6,7 @@ Theory of operation. The log has groups of segments, as in `clean.py`; each grou
    dirty part also say which of these records replace older ones with the same key. Each task returns which
    transactions its segment begins and ends, so that later groups know which markers they need.
 2. The runner finds the records whose key has a newer version, by an aggregation over all keys.
-3. A task for each group rewrites it, by the cleaner's own code, into a folder of its own inside the log's
+3. A task for each group rewrites it, with the cleaner's own code, into a folder of its own inside the log's
    directory. A task that is killed or run twice leaves a folder that nobody uses.
 4. Another task reads each new file back and checks it.
 5. This process moves the files into the log's directory and swaps them for the old ones, group by group.
@@ -220,7 +220,8 @@ def foresee_parts(disk: DiskReader, segments: Sequence[SegmentReader], engine: E
 def check_access(disk: DiskReader, stamp: FileStamp) -> None:
     """OtherFileError if this machine sees another file.
 
-    DiskError if this user may not create files beside it, FileOwnerError if they could not get its owner.
+    DiskError if this user may not create files beside it, FileOwnerError if it cannot give them to the owner
+    of the directory.
     """
     stamp.check(disk)
     directory = parent_path(stamp.path)
@@ -318,7 +319,10 @@ def rewrite_group(
 
 
 def prove_group(disk: DiskReader, done: RewrittenGroup) -> None:
-    """DiskError unless the files are as they were written, and every byte of the log is in a good batch."""
+    """DiskError unless the files are as they were written, and every byte of the log is in a good batch.
+
+    OtherFileError if this machine sees other files.
+    """
     for stamp in done.files:
         stamp.check(disk)
     for stamp, sha256 in zip(done.files, done.sha256, strict=True):

@@ -51,7 +51,7 @@ class What(Enum):
 
     SEGMENT = "segment"
     STRAY = "stray segment"  # in a directory that a broker has set aside
-    DELETED = "deleted file"  # renamed to be deleted, or in a renamed directory
+    DELETED = "deleted file"  # renamed to be deleted, in a -delete directory, or left by a swap
     QUARANTINE = "quarantine"
 
 
@@ -190,10 +190,10 @@ def swap_in_log(
 
 
 def swap_in_stray(disk: Disk, segment: SegmentReader, cleaned: LogSegment) -> None:
-    """The same in a stray directory, where perhaps nothing ever finishes a swap: indexes are deleted first.
+    """The same in a stray directory.
 
-    A log without an index gets a new one when it is opened; with an index that does not match, it would be
-    misread.
+    Perhaps nothing ever finishes an interrupted swap there, so the indexes are deleted first. A log without
+    an index gets a new one when it is opened; with an index that does not match, it would be misread.
     """
     directory = segment.directory
     for index in (segment.offset_index, segment.time_index, segment.txn_index):

@@ -5,8 +5,8 @@
  "key_hashes": ["<SHA-256 of a key>"], "size_before": 8192, "size_after": 8000,
  "sha256_before": "...", "sha256_after": "..." or null}
 
-The keys are hashes, so that the file does not keep erased data; a known key can still be looked up. A line is
-on the device before its file changes. After a crash in between, the next run does what the line says, and
+Keys are written as hashes, so that the file keeps no erased data; a known key can still be looked up. A line
+is on the device before its file changes. After a crash in between, the next run does what the line says, and
 does not write the line again. The offsets are -1 for a file that was deleted as a whole.
 """
 
@@ -63,7 +63,7 @@ class AuditLine:
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """The identity of a line: all fields but the time."""
+        """The identity of a line: all fields but the time and the hashes of keys."""
         return tuple(value for name, value in asdict(self).items() if name not in ("time_ms", "key_hashes"))
 
 

@@ -160,7 +160,7 @@ def _keep_last_offsets(batches: BatchTable, out: Bytes, spans: NDArray[np.int64]
 
 
 def _empty_batch(row: np.void) -> Bytes:
-    """The empty batch that replaces an old message without its records; it keeps offset and time."""
+    """The empty batch in place of an old message that lost all records; it keeps offset and time."""
     header = BatchHeader(
         base_offset=int(row["last_offset"]),
         batch_length=RECORD_BATCH_OVERHEAD - LOG_OVERHEAD,

@@ -3,7 +3,7 @@
 A broker finishes a swap in the directories that it loads, and so does our recovery. Our recovery leaves stray
 directories alone, and perhaps no broker ever loads them again. So a swap that is interrupted there may stay
 unfinished, and must do no harm at any step. Files renamed to `.deleted` and directories renamed to `-delete`
-are not rewritten: a log there that holds a selected record, or cannot be read, is deleted now.
+are not rewritten: a log there that holds a selected record, or cannot be read, is deleted at once.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PartitionFiles:
 
     @property
     def _is_left_alone(self) -> bool:
-        """Whether our recovery leaves it alone: it finishes no swap and removes no leftovers here."""
+        """Whether our recovery leaves this directory alone: no swap is finished, no leftovers are removed."""
         return self.state in (DirectoryState.DELETE, DirectoryState.STRAY)
 
     def _logs(self) -> list[SegmentFile]:

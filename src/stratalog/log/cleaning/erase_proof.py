@@ -1,6 +1,6 @@
 """Reads back the files that an erasure has written, before the originals are deleted.
 
-The two files have the same batches, one for one. Batches that were to be copied are compared byte by byte.
+The two files have the same batches, one for one. Batches that were to be copied are compared by SHA-256.
 Batches that were to lose records are decoded in both files and compared record by record: exactly the
 selected records must be missing, and the header must still be that of the same batch of the same producer.
 """
@@ -78,7 +78,7 @@ def sha256_of(file: BatchFile) -> str:
 
 
 def _changed(file: BatchFile, numbers: NDArray[np.int64], digest: Any) -> Iterator[bytes]:
-    """The batches with these numbers; all others go into the digest, and so does their count."""
+    """The batches with these numbers; all others go into the digest, then the number of all batches."""
     count, end = 0, 0
     for data, headers, position in stream_batches(
         file.read_into, 0, file.size, path=file.log_path, check_crc=True

@@ -2,8 +2,9 @@
 
 Quarantine holds ranges of logs as they were cut off. A range in which every batch can be read is rewritten
 without the selected records, or left alone if it has none. A range that cannot be read to its end (a torn
-tail, a flipped bit) may hold selected records in the unreadable part, so it is deleted as a whole. In both
-cases the manifest gets a new line; the old line, whose file is gone, is not used any more.
+tail, a flipped bit) may hold selected records in the unreadable part, so it is deleted as a whole. A
+rewritten or deleted range gets a new line in the manifest; the old line, whose file is gone, is not used any
+more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which records are to be erased: those with one of these keys, and those at these offsets.
 
-Keys are looked for in the cleaner's offset map, whose hash has a fresh random key and 128 bits: no record can
+Keys are looked up in the cleaner's offset map. Its hash has 128 bits and a fresh random key, so no record can
 be made to look like another. Rewritten batches are compared again with the keys themselves, in plain Python
 (`erase_proof.py`). A transaction's marker is never selected: it holds no data of a producer, and without it
 the records of the transaction would change their meaning.
@@ -68,7 +68,7 @@ def hash_of_key(key: bytes) -> str:
 
 
 class Found(NamedTuple):
-    """The records to erase from a file.
+    """The number of records to erase from a file, and of markers at named offsets, which stay.
 
     `problem` says why some records cannot be read, and so cannot be searched.
     """
@@ -84,9 +84,9 @@ def _uncounted(size: int) -> None:
 
 
 class Matcher:
-    """Finds the records of a selection in runs of one reader, whose memory it uses.
+    """Finds the records of a selection in the runs of its reader; for one thread at a time.
 
-    `known` has what was found in files that were searched before, by their paths, or why that failed.
+    `known` has, by path, what was found in files that were searched before, or why their search failed.
     """
 
     __slots__ = ("_ends", "_found", "_map", "_starts", "known", "on_read", "reader", "selection")

@@ -57,7 +57,7 @@ class FilteredRun(NamedTuple):
     """What is left of a run; `batches` are the rows of `data`, in memory that is used again.
 
     `keep` says for each record of the run whether it stays, `is_dropped` for each batch whether all its
-    records are removed because their transaction was aborted.
+    records are removed because it was aborted, or is a marker that is not needed any more.
     """
 
     data: Bytes
@@ -151,7 +151,7 @@ class RunFilter:
     def judge(
         self, run: DecodedRun, transactions: CleanedTransactions, rules: Rules, memory: OutputMemory
     ) -> JudgedRun:
-        """Write the part of a run that stays into this memory; the runs of a log are judged in order."""
+        """Write the part of a run that stays into this memory; with transactions, runs come in order."""
         batches, rows = run.batches, run.rows
         self._make_room(run)
         memory.make_room(run)

@@ -31,7 +31,7 @@ def by_map(
     throttle: Callable[[int], object],
     on_read: Callable[[int], object],
 ) -> CleanFunction:
-    """Cleans in this process, as far as the map has room."""
+    """A function that cleans in this process, as far as the map has room."""
 
     def clean(dirty: DirtyLog, now_ms: int, replace: Replace) -> CleanResult:
         return clean_log(

@@ -37,7 +37,7 @@ class NewerRecords(Protocol):
 
 
 class ReplacedRecords:
-    """The offsets of the records of some segments that newer records replace."""
+    """The offsets of those records of some segments that newer records replace."""
 
     hash_rows: HashRows | None = None
 

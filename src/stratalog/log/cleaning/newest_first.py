@@ -2,13 +2,13 @@
 
 Read forwards, a record is known to be the newest of its key only at the end of the first pass. Read
 backwards, it is known at once: the first record of a key that is seen is the newest. So each run is filtered
-while it is still decoded, and what stays of it is put into a temporary file, the spool. The second pass then
-copies the spool, run by run in the log's order, and decompresses nothing. Segments are still replaced from
-the first to the last: otherwise a crash could leave old records of a key whose tombstone is gone.
+while it is still in memory, and what stays of it is put into a temporary file, the spool. The second pass
+then copies the spool, run by run in the log's order, and decompresses nothing. Segments are still replaced
+from the first to the last: otherwise a crash could leave old records of a key whose tombstone is gone.
 
 That is not possible for every log. Whether a transaction was aborted and whether its marker is still needed
-depends on what came before, a map that becomes full must hold the first records and not the last, and the
-offset indexes must show where batches start. `read_newest_first` then returns None, and the log is read
+depend on what came before, a map that becomes full must hold the first records and not the last, and the
+offset indexes must show where batches start. `NewestFirst.read` then returns None, and the log is read
 forwards as if nothing had happened. The spool is never larger than one segment, nor than a quarter of the
 free space, and leaves room for two segments: the new ones need it. If a segment does not fit into it as a
 whole, this segment and all older ones are read again in the second pass. If the spool cannot be read back
@@ -79,7 +79,7 @@ class Spooled(NamedTuple):
         at = 0
         for place in places:
             self.spool.read_into(memory.out[at : at + place.size], place.position)
-            # A write that the device refused later is not reported for a file that is never synced.
+            # The file is never synced, so nobody is told if the device refuses a write later.
             if crc32c(memory.out, at, at + place.size) != place.checksum:
                 raise LostSpoolError
             at += place.size
@@ -191,7 +191,7 @@ class NewestFirst:
     def _runs(
         self, disk: DiskReader, segment: SegmentReader, position: int
     ) -> Generator[DecodedRun, None, None]:
-        """The runs of a segment, from the last to the first, when they are in the map."""
+        """The runs of a segment, from the last to the first, each after its keys are put into the map."""
         try:
             entries = segment.offset_index.entries()
             opened = disk.open_read(segment.log_path)

@@ -40,7 +40,7 @@ NO_OFFSET = -1
 
 
 class OffsetMap:
-    """Maps keys to last offsets, in memory that is not touched before it is needed.
+    """Maps keys to their last offsets, in memory that is not touched before it is needed.
 
     The slots and the bits together take at most `memory_size` bytes; in a small map the bits may take one MiB
     more.
@@ -88,7 +88,7 @@ class OffsetMap:
 
     def clear(self) -> None:
         """Forget everything, and draw a new key for the hash."""
-        # In huge pages: lookups are random, and with small pages they would miss the TLB too.
+        # In huge pages: lookups are random, and with small pages each would also miss the TLB.
         self._slots = np.frombuffer(private_memory(self._slots_size), np.uint64)
         self._state = np.zeros(kernel.STATE_SIZE, np.int64)
         self._state[[kernel.LATEST, kernel.SEEN]] = NO_OFFSET
@@ -201,7 +201,7 @@ class OffsetMap:
         hashes: Hashes,
         start_offset: int,
     ) -> bool:
-        """As `put_records`, but only for keys of a sampled batch; returns whether the map was full."""
+        """As `put_records`, but only for keys of a sampled batch or in the map; True if the map was full."""
         return kernel.put_sampled(
             self._slots, self.capacity, self._state, batches, skipped, sampled, rows, hashes, start_offset
         )

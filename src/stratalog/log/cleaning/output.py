@@ -22,7 +22,7 @@ _MEMORIES = 3  # one is filled, one is written, one waits
 
 
 class Target(Protocol):
-    """What runs are appended to: a cleaned segment, or a spool."""
+    """The destination of runs: a cleaned segment, or a spool."""
 
     def append(self, data: Bytes, batches: BatchTable, largest_offset: int) -> None: ...
     def append_aborted(self, aborted: AbortedTxn) -> None: ...
@@ -34,11 +34,10 @@ class _Job(NamedTuple):
 
 
 class CleanedOutput:
-    """The last stage of a cleaning: writes runs in order to a segment or, for a forecast, nowhere.
+    """The last stage of a cleaning: writes runs, in order, to a segment or a spool; for a forecast, nowhere.
 
     `is_behind` says whether a thread does the work; entering the context starts it. Leaving the context waits
-    for the thread and raises its error. `size` and `max_timestamp` are those of the runs that are written so
-    far.
+    for the thread and raises its error. `size` and `max_timestamp` are those of the runs written so far.
     """
 
     def __init__(self, cleaned: Target | None, *, is_behind: bool) -> None:
@@ -85,7 +84,7 @@ class CleanedOutput:
             self._thread.join()
 
     def memory(self) -> OutputMemory:
-        """Memory to judge a run into; waits until some is free, and raises an error of the thread."""
+        """Memory to judge a run into; waits until some is free, and raises the thread's error."""
         found = self._free.get()
         if self._problem is not None:
             raise self._problem

@@ -1,7 +1,7 @@
 """The batches of a file in parts, each in memory of its own, so that several threads can work on them.
 
-A part is read and walked by one thread at a time, because only the walk of one part says where the next one
-begins. What follows, unpacking and decoding, needs no other part.
+Parts are read and walked one after the other, because only the walk of one part says where the next one
+begins. Unpacking and decoding a part needs no other part.
 
 Every batch is read whole and its checksum checked. Kafka's cleaner does not check it; but then a damaged key
 could replace the record of another key, and a rewritten batch would get a valid checksum.
@@ -112,7 +112,7 @@ class PartMemory:
 class FilePart(NamedTuple):
     """Whole batches; `data` begins at byte `position` of the file, and the headers have positions in it.
 
-    `problem` is what follows these batches, if that cannot be read.
+    `problem` is the error if the bytes after these batches cannot be read.
     """
 
     data: Bytes
@@ -207,7 +207,7 @@ class BackwardSource:
         self.part_size = _LEAST_PART_SIZE  # until it is known how large the records are when unpacked
 
     def next_part(self, memory: PartMemory) -> FilePart | None:
-        """The part before the one that was returned last, in this memory; None at the position."""
+        """The part before the one returned last, in this memory; None once that position is reached."""
         if self._end <= self._position:
             return None
         start = self._start()
@@ -237,6 +237,6 @@ class BackwardSource:
         return max(starts[slot - 1], self._position) if slot else self._position
 
     def adapt(self, size: int, run_size: int, wanted: int) -> None:
-        """Choose parts of about `wanted` unpacked bytes; the last part had `run_size`, `size` in the file."""
+        """Choose parts of about `wanted` unpacked bytes; the last had `size` bytes, `run_size` unpacked."""
         fitting = size * wanted // max(run_size, 1)
         self.part_size = min(max(fitting, _LEAST_PART_SIZE), CHUNK_SIZE)

@@ -34,7 +34,7 @@ class CleanerStats:
     map_utilization: float = 0.0
 
     def go_back_to(self, earlier: CleanerStats) -> None:
-        """Forget what was counted since."""
+        """Forget what was counted since `earlier` was copied."""
         for each in fields(self):
             setattr(self, each.name, getattr(earlier, each.name))
 

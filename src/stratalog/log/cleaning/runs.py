@@ -74,7 +74,7 @@ class RunReader:
         """All batches from a position on; CorruptRecordError if they do not reach the end of the file.
 
         The keys are hashed if `is_hashed` is set and the reader has a function for it. At the end of the
-        context no thread reads the segment any more, also if it ends with an error.
+        context, even after an error, no thread reads the segment any more.
         """
         hash_rows = self._hash_rows if is_hashed else None
         source = PartSource(segment, start_position)
@@ -190,7 +190,7 @@ def _ahead(
     """The same runs, in order; threads decode the next ones.
 
     The threads end with the runs, or when the iterator is dropped or fails, so nothing reads a segment that
-    its owner may then close. The stop is called twice, because Ctrl-C may interrupt the first call. An
+    its owner may then close. `stop` is called twice, because Ctrl-C may interrupt the first call. An
     executor is not used, because executors stop when the main thread ends, while other threads, such as the
     cleaner's, may go on.
     """

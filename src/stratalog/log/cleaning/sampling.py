@@ -1,11 +1,11 @@
 """Estimates what a cleaning would free, with an error bound: samples some batches in one pass over the log.
 
 Whether a record stays depends on all records after it, so every key has to be looked at. But only the keys of
-sampled batches are stored, and only what is left of these batches is written and compressed:
+sampled batches are stored, and only what is left of these batches is encoded and compressed:
 
 1. The log's bytes are divided into as many equal parts as batches are wanted, and a byte is drawn from each
    part. The batch that contains this byte is sampled, so a batch's chance is in proportion to its size.
-2. One pass over the log puts the keys of sampled batches into a map, and records where they occur again. A
+2. One pass over the log puts the keys of sampled batches into a map, and notes where they occur again. A
    record is replaced only by a later one, so the same pass can draw batches and look for later versions of
    their keys.
 3. Each sampled batch is filtered as the cleaner would do it. The part of its size that this frees is a number

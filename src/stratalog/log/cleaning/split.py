@@ -1,8 +1,8 @@
 """Splits a segment whose offsets are too far apart for the 31 bits that an index entry has for them.
 
-Brokers before 2.0 compacted such segments together (KAFKA-5413). Reading such a segment works; but when it is
+Brokers without the fix of KAFKA-5413 compacted segments into such a segment. It can be read; but when it is
 cleaned, the offsets of its last batches do not fit into the index of a segment with its base. The first piece
-keeps that base; each other piece begins at the batch that was too far from the base of the piece before.
+keeps that base; each later piece begins at the batch that was too far from the base of the piece before.
 Kafka: LocalLog.splitOverflowedSegment
 """
 
@@ -58,7 +58,7 @@ def split_segment(disk: Disk, segment: SegmentReader, clock: Clock) -> list[LogS
 
 
 def discard(pieces: list[LogSegment]) -> None:
-    """Delete pieces that are not needed; the next load deletes those that cannot be deleted now."""
+    """Delete pieces that are not needed; recovery deletes those that cannot be deleted now."""
     for piece in pieces:
         with suppress(DiskError):
             piece.delete()

@@ -1,4 +1,4 @@
-"""The spool: a temporary file for the records that stay of segments which a cleaning reads backwards.
+"""The spool: a temporary file for the records that stay when a cleaning reads segments backwards.
 
 It is never synced: if it is lost, the originals are still there.
 """
@@ -37,7 +37,7 @@ class SpoolPlace(NamedTuple):
 class Spool:
     """A temporary file for the records that stay, in the directory of the log. Close it at the end.
 
-    It takes `segment_size` bytes, or less on a disk with little room. When it is full, `is_full` is set and
+    It holds `segment_size` bytes, or fewer on a disk with little room. When it is full, `is_full` is set and
     the rest is not written. If the disk refuses a write, `is_lost` is set too: the file is empty then.
     """
 
@@ -51,7 +51,7 @@ class Spool:
         self.is_lost = False
 
     def append(self, data: Bytes, batches: BatchTable, largest_offset: int) -> None:  # noqa: ARG002
-        """Write a run; called as a cleaned segment is."""
+        """Write a run; the parameters are those of a cleaned segment."""
         self._places_count += 1
         if self._size + len(data) > self._most_size or self._places_count > _MOST_PLACES:
             self.is_full = True
@@ -75,7 +75,7 @@ class Spool:
         raise NotImplementedError(aborted)
 
     def end_segment(self) -> list[SpoolPlace] | None:
-        """Where the runs of the segment are that was just appended; None if there was no room for all."""
+        """Where the runs of the segment just appended are; None if there was no room for all."""
         places, self._places = self._places, []
         if self.is_full:
             self._truncate(0 if self.is_lost else self._segments_size)

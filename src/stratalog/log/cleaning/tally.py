@@ -1,9 +1,9 @@
 """Finds the keys, or prefixes of keys, that take the most space, in memory that does not grow with them.
 
 A table has room for some tens of thousands of keys. When it is full, the keys with the smallest counts are
-removed, and the largest removed count is remembered. A key that is added later may be one of those removed:
-its count may be too low, by at most that much. So keys that are large from the start are counted exactly, and
-for every other key the largest possible error is known.
+removed, and the largest removed count is added to a total. A key that is added later may have been removed
+before: its count may be too low, by at most that total. So keys that are large from the start are counted
+exactly, and for every other key the largest possible error is known.
 """
 
 from __future__ import annotations
@@ -183,9 +183,9 @@ class Tally:
         self._fill(self._slots[staying], self._keys[staying])
 
     def _largest(self, slots: kernel.TallySlots) -> NDArray[np.int64]:
-        """The slots that stay: an eighth of the table by the most versions, another eighth by the most bytes.
+        """The slots that stay: an eighth of the table with the most versions, an eighth with the most bytes.
 
-        From now on, the count of a key may be too low by that of the largest removed slot.
+        A key that is added later may lack up to the count of the largest removed slot.
         """
         kept = np.zeros(len(slots), np.bool_)
         most = max(1, len(self._slots) // 8)
@@ -221,7 +221,7 @@ def payload_sizes(rows: RecordTable) -> NDArray[np.int64]:
 
 
 def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
-    """The bytes that each batch of a run lost, divided among its removed records by their size."""
+    """The bytes that each batch of a run lost, divided among its removed records in proportion to size."""
     batches, rows = run.batches, run.rows
     count = len(batches)
     # The base offset of a kept batch is one of its old offsets, so it shows which batch this was.
@@ -232,7 +232,7 @@ def freed_shares(run: DecodedRun, kept: FilteredRun) -> Amounts:
 
 
 def disk_shares(run: DecodedRun) -> Amounts:
-    """The bytes of each batch in its file, divided among its records by their size."""
+    """The bytes of each batch in its file, divided among its records in proportion to size."""
     return _divided(run, run.batches["size"], (payload_sizes(run.rows) + RECORD_OVERHEAD).astype(np.float64))
 
 
@@ -260,8 +260,8 @@ class KeyTally:
     """Observes the runs of a cleaning; counts what each key has in the log, and how much of it is freed.
 
     With several passes over one log, each record is counted only once: `begin_pass` says from which offset on
-    the records are new. `lost` is the share of records without a key: the cleaner deletes them although
-    nothing replaces them.
+    the records are new. `lost` is how many freed bytes belong to records without a key: the cleaner deletes
+    these records although nothing replaces them.
     """
 
     def __init__(self, tallies: list[Tally]) -> None:

@@ -93,7 +93,7 @@ def apply_changes(state: ProducerStateManager, changes: ProducerChanges) -> None
 
 
 def replay_batches(state: ProducerStateManager, data: Any, batches: BatchTable) -> None:
-    """Apply batches of the log itself without checks, to rebuild the state.
+    """Apply batches of the log itself, with a follower's few checks, to rebuild the state.
 
     Kafka: UnifiedLog.loadProducersFromRecords
     """

@@ -35,12 +35,12 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
 DEFAULT_TRANSACTION_MAX_TIMEOUT_MS = 900_000
-# A transaction is late if it is open for this long after the longest timeout: a coordinator needs time too.
+# A transaction is late if it is still open this long after the longest timeout: its coordinator needs time.
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 
 class ProducerStateManager:
-    """The producers of one partition. `producers` has their entries by id; change it only by methods."""
+    """The producers of one partition. `producers` has their entries by id; only methods change them."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ProducerStateManager:
         return completed.last_offset + 1
 
     def complete_txn(self, completed: CompletedTxn) -> None:
-        """Complete a transaction whose marker is in the log and, if aborted, in the transaction index."""
+        """Complete a transaction; its marker is in the log and, if it aborts, in the transaction index."""
         transaction = self._ongoing.pop(completed.first_offset)
         if transaction is None:
             raise UsageError(f"{completed} was never started here, so it cannot be completed.")
@@ -203,7 +203,7 @@ class ProducerStateManager:
             self._ongoing.put(TxnMetadata(entry.producer_id, first_offset))
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Go back to the newest snapshot within (log_start_offset, log_end_offset]; others are deleted.
+        """Go back to the newest snapshot within (log_start_offset, log_end_offset]; delete those outside.
 
         The caller replays the log from `map_end_offset` on. The state stays if it ends at log_end_offset.
         """
@@ -237,7 +237,7 @@ class ProducerStateManager:
         return path
 
     def take_over(self, known: Mapping[int, ProducerStateEntry]) -> None:
-        """Add the producer state of another copy of the same log, and write a snapshot if that adds anything.
+        """Add the producer state of another copy of the same log; if the states differ, write a snapshot.
 
         For a producer whose records were deleted, only this state distinguishes a retry from a new batch.
         """

@@ -10,7 +10,7 @@ manifest_file         the file that has the lines of the manifest
 plan                  the steps that lead to the state a clean shutdown leaves
 quarantine            keeps what recovery cuts off
 ranges                ranges of a file: joined, subtracted
-result_scans          answers the sequence from the results of scans, when they are done
+result_scans          gives the sequence the results of the scans
 run                   the whole recovery of one partition; checks whether a torn tail hides batches
 salvage               decides which batches after damage may stay, and rewrites the segment
 salvage_search        the search for batches after damage
@@ -20,7 +20,7 @@ sequence              the order in which a broker recovers segments
 small_files           which indexes, snapshots and epochs are written, and in which order
 stale_tail            stale batches after the log's last batch, which must not stay
 steps                 the steps of a plan as values, and the code that does them
-stitch                combines scans to producer state and aborted transactions
+stitch                combines scans into producer state and aborted transactions
 survey                which segments must be scanned, and why
 task                  one scan, as a value that travels to a thread or a Spark task
 zero_runs             a range as runs of zeros and of other bytes

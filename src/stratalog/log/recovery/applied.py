@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Applied:
     """What went into quarantine, by step, and the live names of the logs that have lost bytes.
 
-    It is also right after a step has failed.
+    It is correct even after a step has failed.
     """
 
     kept: list[tuple[Keeping, ManifestEntry]] = field(default_factory=list)

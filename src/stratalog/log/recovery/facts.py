@@ -122,7 +122,7 @@ def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Fi
 def stuck_readers(
     topic_partition: TopicPartition, open_transactions: Mapping[int, int], gap: int
 ) -> list[Finding]:
-    """Findings for transactions that began before a gap and are still open at the end of the log.
+    """A finding for the first transaction that is open at the end of the log, if it began before a gap.
 
     A marker may be lost in the gap: then the coordinator has ended the transaction, and never writes another
     marker.

@@ -1,4 +1,4 @@
-"""Checks whether the indexes of a segment that is not scanned match its log, without reading the log.
+"""Checks whether the indexes of a segment that is not scanned match its log, without scanning the log.
 
 A broker does not check this when it starts. If an index is padded with zeros or belongs to another segment,
 the broker may roll the segment at once. Or it may take 0 for the segment's largest timestamp, and delete the
@@ -50,7 +50,7 @@ class IndexCheck:
 
     @property
     def needs_load_pass(self) -> bool:
-        """Whether a broker recovers the segment even below the recovery point."""
+        """Whether the segment is recovered even below the recovery point."""
         is_unusable = self.index is IndexState.MISSING or self.txn_index is IndexState.CORRUPT
         return is_unusable or self.is_log_broken
 

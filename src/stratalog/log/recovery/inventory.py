@@ -93,7 +93,7 @@ class Inventory:
 def take_inventory(disk: DiskReader, directory: Path) -> Inventory:
     """The virtual directory of a partition. UnusableSegmentError for a .log that must not be touched.
 
-    Only .log.swap files are opened, to find the offset at which each ends.
+    Only .log.swap files and their offset indexes are read, to find the offset at which each ends.
     """
     sorting = _Sorting(os.fspath(directory))
     for entry in disk.list_directory(directory):

@@ -94,7 +94,7 @@ def _is_sound(part: KeptPart) -> bool:
 
 
 def kept_name(partition: str, file: str, suffix: str) -> str:
-    """The name in quarantine. A name that is too long is shortened and gets a hash."""
+    """The name in quarantine. If it would be too long, a hash replaces the partition."""
     name = f"{PREFIX}{partition}-{file}-{suffix}"
     if len(os.fsencode(name)) <= _LONGEST_NAME:
         return name
@@ -102,5 +102,5 @@ def kept_name(partition: str, file: str, suffix: str) -> str:
 
 
 def short_name(partition: str) -> str:
-    """The hash that replaces a name that is too long."""
+    """The hash that replaces the partition in a name that is too long."""
     return hashlib.sha256(os.fsencode(partition)).hexdigest()[:32]

@@ -175,8 +175,8 @@ class _Planner:
         self._scans.by_base.update((scan.base_offset, scan) for scan in scans)
         self._splits.append(_Split(files, pieces, scans))
         if state.needs_load_pass:
-            # A broker notices that it must split a segment while it recovers it. By then it has deleted the
-            # snapshots above its base.
+            # While a broker recovers a segment, it notices that the segment must be split. By then it has
+            # deleted the snapshots above the segment's base.
             snapshots.keep_between(self._survey.settings.log_start_offset, state.base_offset)
         snapshots.delete(state.base_offset)
         return pieces

@@ -8,8 +8,8 @@ Blocks of zeros, as in a preallocated or half-written file, are only counted. Th
 here is on the device. A power cut at any moment leaves the bytes in the log or in quarantine:
 
 - A range is copied and synced, then its line is written and synced. A copy without a line is from a killed
-  run, and is made again. If the manifest already has a line with the hash of these bytes, it gets no second
-  line.
+  run, and is made again. If the manifest already has a line with the hash of these bytes, no second line is
+  written.
 - A whole file is renamed. Its line is written first: a renamed file without a line could be mistaken for a
   worthless copy. A line without its file is from a killed run, and the next run moves the file.
 - A line that a crash has torn is ignored (`manifest_file.py`).
@@ -164,7 +164,7 @@ class Quarantine:
         return None
 
     def names_of_file(self, source: Path, *, partition: str, file: str) -> tuple[str, ...]:
-        """The name that `keep_file` would give the file in here, on the same device."""
+        """The name that `keep_file` would give the file in quarantine, on the same device."""
         with self._lock:
             status = self._disk.status(source)
             directory = log_directory_of(parent_path(source))
@@ -284,7 +284,7 @@ class Quarantine:
                 size=size,
                 reason=reason,
                 parts=(KeptPart(file=name, at=0, size=size),) if size else (),
-                # Zeros have no file that is missing from then on: the hash says which of them are gone.
+                # Zeros have no file that could be missing: a line with their hash and size 0 purges them.
                 sha256=digest if size or kept.files else kept.sha256,
                 inode=0,
                 time_ms=self._clock(),

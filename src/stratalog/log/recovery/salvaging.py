@@ -1,4 +1,4 @@
-"""Reads damaged segments of a log without another copy again, to find what can be kept after the damage.
+"""Reads damaged segments again if the log has no other copy, to find what can be kept after the damage.
 
 This is done between the scans and the plan, because the scans of earlier segments show which transactions are
 open at a gap. These transactions are in doubt in all later segments too, up to their producer's next marker,

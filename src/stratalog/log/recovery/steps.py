@@ -55,7 +55,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncate:
-    """Cut a file to `size` bytes. An earlier step has kept what is cut off."""
+    """Cut a file to `size` bytes. An earlier step has kept what is cut off a .log."""
 
     file: FileFact
     size: int
@@ -285,7 +285,7 @@ class _Run:
         self._remember(step.name)
 
     def do(self, step: Step) -> None:
-        """Do a step that writes no file."""
+        """Do a step that is not a WriteFile."""
         match step:
             case Delete(file=file):
                 self._delete(file)

@@ -42,7 +42,7 @@ class SnapshotSet:
     def load(self, offset: int) -> list[ProducerStateEntry] | None:
         """The producers in a snapshot; None if it is torn or damaged, and then it is deleted.
 
-        The caller may change them: the next load reads the file again.
+        The caller may change them: they are copies.
         """
         written = self.written.get(offset)
         entries = self._read(offset) if written is None else parse_snapshot(written)

@@ -1,4 +1,4 @@
-"""Finds which segments of a partition must be scanned to recover it, without reading a log.
+"""Finds which segments of a partition must be scanned to recover it, without scanning a log.
 
 The segment that contains the recovery point, and all after it, are always scanned. Those before it count as
 flushed: they are scanned only if an index is missing or does not match its log, or if no snapshot covers
@@ -376,8 +376,8 @@ class _Surveyor:
 class _Guesses:
     """Guessed scans for a survey, as if each segment ended where the next one begins.
 
-    No other scans than those that the sequence requests here can be needed. If a segment ends earlier or is
-    damaged, fewer are needed.
+    Only scans that the sequence requests here can be needed. If a segment ends earlier or is damaged, fewer
+    are needed.
     """
 
     def __init__(self, segments: Iterable[FoundSegment], end_offset: int | None) -> None:

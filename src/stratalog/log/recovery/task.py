@@ -71,7 +71,7 @@ class ScanResult:
 def run_scan(disk: DiskReader, task: ScanTask, *, buffer: Bytes | None = None) -> ScanResult:
     """Scan a segment; DiskError if it cannot be read, and then it must not be cut.
 
-    `buffer` is memory to read into, reused by a caller that scans many.
+    `buffer` is memory to read into; a caller that scans many segments reuses it.
     """
     scan = _scan(disk, task, task.base_offset, task.start_position, buffer)
     pieces: tuple[SegmentScan, ...] = ()
@@ -143,7 +143,7 @@ def _without_stale_tail(
 def _pieces_behind(
     disk: DiskReader, task: ScanTask, first: SegmentScan, buffer: Bytes | None
 ) -> tuple[SegmentScan, ...]:
-    """The pieces of a segment whose offsets are too far apart; empty if the offsets are damaged.
+    """The segments into which one with offsets too far apart is split; empty if the offsets are damaged.
 
     No checksum covers offsets. An offset below the segment's base, or below that of an earlier batch, is
     damage: a broker that tried to split the segment there would not start.

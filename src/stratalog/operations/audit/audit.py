@@ -75,7 +75,7 @@ class AuditRequest:
 
         UsageError if no topic or partition has a given name, NotALogDirectoryError if a path is not a log
         directory. Anything that cannot be read is a finding, and the rest is still audited. If a directory
-        cannot be read, a name that no other directory has is only a note.
+        cannot be read, a name that no other directory has is only noted.
         """
         paths = unique_paths(self.disk, self.directories)
         for path in paths:
@@ -101,7 +101,7 @@ def audit(
 ) -> AuditReport:
     """Check every byte of these log directories, or of some topics or partitions in them; change nothing.
 
-    `engine` runs the tasks; by default on threads. `baseline` is the `audited` of an earlier report. With
+    `engine` runs the tasks; by default, threads do. `baseline` is the `audited` of an earlier report. With
     `mapped` the report can also be written as a page (`AuditReport.to_html`). Raises what `AuditRequest.run`
     raises.
     """

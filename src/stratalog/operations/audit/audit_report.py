@@ -37,7 +37,7 @@ class AuditTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedTopic:
-    """The segments of one topic, added up. Times are -1 if no batch could be read."""
+    """The segments of one topic, added up. Times are -1 if no record with a time was read."""
 
     topic: str
     partitions: int

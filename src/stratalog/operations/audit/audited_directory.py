@@ -76,9 +76,9 @@ def look_at_directory(disk: DiskReader, path: str) -> AuditedDirectory:
 
 
 def refusal_finding(refusal: StartupRefusal) -> AuditFinding | None:
-    """The finding for a reason why a broker would not start; None if it is not about the files.
+    """The finding for a reason why a broker would not start; None if it is not to be reported.
 
-    Checkpoints are reported elsewhere. A read-only mount is no damage: backups are audited on such mounts.
+    Checkpoints are reported elsewhere. A read-only mount is not damage: backups are audited on such mounts.
     """
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.READ_ONLY):
         return None

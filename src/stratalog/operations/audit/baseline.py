@@ -1,8 +1,8 @@
 """What an audit has read, kept with its report, so that the next one reads only what is new.
 
-For each segment it stores the byte up to which nothing was found, the next offset there, and a checksum of
-the checksums so far. A later audit continues from that byte if the file is still the same. Audited bytes are
-not read again, so newer damage in them is not found; the report says so.
+For each segment without damage it stores the byte up to which it was read, the next offset there, and a
+checksum of the checksums so far. A later audit continues from that byte if the file is still the same.
+Audited bytes are not read again, so newer damage in them is not found; the report says so.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Baseline:
             ) from error
 
     def find(self, task: AuditTask, stamp: str) -> AuditedBytes | None:
-        """What is known about a segment; None if nothing, or if another file has its name now."""
+        """What is known about a segment; None if nothing, or if the file is another one or shorter now."""
         known = self.segments.get(task.path)
         return known if known is not None and known.stamp == stamp and known.end <= task.size else None
 

@@ -14,7 +14,7 @@ class AuditFinding:
 
     `file` is a name in the partition's directory, or in the log directory if `partition` is empty. `position`
     is a byte of the file and `size` how many bytes are concerned; `offset` is the first offset concerned.
-    Unknown fields are None. `count` is how often it was found, if only the first place is named.
+    Unknown fields are None. `count` is above 1 if it also stands for later places that are not listed.
     """
 
     kind: AuditKind

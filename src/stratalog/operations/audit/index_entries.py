@@ -48,7 +48,7 @@ class OffsetEntries:
         return _is_sorted(self._offsets) and _is_sorted(self._positions)
 
     def go_on(self, next_entry: int, waiting_entry: int) -> None:
-        """Skip entries that a kernel has compared; the offsets of the last of them may not be reached."""
+        """Skip entries that a kernel has compared; the log may not have reached the last of them yet."""
         self._next = next_entry
         self._waiting = [*range(waiting_entry, next_entry)]
 
@@ -160,12 +160,11 @@ class TimeEntries:
         self._reached = max(self._reached, int(times.max()))
 
     def skip_damage(self) -> None:
-        """Called for an unreadable batch: the correct timestamp of the next entries is then unknown."""
+        """Called at damage: later entries are not checked, because their correct timestamps are unknown."""
         self._next = len(self._offsets)
 
     def end(self, last_offset: int, *, is_closed: bool) -> None:
-        """Called at the end of the log; with `is_closed` nothing is appended, so the last entry must
-        exist."""
+        """Called at the end of the log; with `is_closed` nothing is appended: the last entry must exist."""
         if self._next < len(self._offsets) and int(self._offsets[-1]) > last_offset:
             self._say(len(self._offsets) - 1, f"The log ends with offset {last_offset}.")
         last = int(self._timestamps[-1]) if len(self._timestamps) else NO_TIMESTAMP

@@ -18,7 +18,7 @@ class Severity(Enum):
 
 
 class AuditRule(NamedTuple):
-    """The facts of all findings of a kind. `remedy` may contain {directory} and {topic}."""
+    """The facts of all findings of a kind. `remedy` may contain {directory}."""
 
     severity: Severity
     consequence: str

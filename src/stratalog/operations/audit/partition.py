@@ -46,7 +46,7 @@ class PartitionMarks:
 class AuditedPartition:
     """A partition and its audited segments, in order.
 
-    `is_compacted`: its cleanup.policy says so now; None if the topic's settings are not known. `newest_ms` is
+    `is_compacted`: its cleanup.policy says so now, or Kafka's default if it is not known. `newest_ms` is
     the newest timestamp of its log directory; it shows how long a transaction has been open.
     """
 
@@ -57,7 +57,7 @@ class AuditedPartition:
     is_compacted: bool | None
     newest_ms: int
     coordinated: frozenset[int] = frozenset()  # producers whose open transaction a coordinator knows
-    is_whole: bool = True  # every segment was read from its first byte, and none was unreadable
+    is_whole: bool = True  # no earlier audit was used: segments were read from their first byte
 
 
 def check_partition(partition: AuditedPartition) -> list[Spot]:

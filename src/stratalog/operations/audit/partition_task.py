@@ -52,7 +52,7 @@ class PartitionTask:
 
 
 class SnapshotProducer(NamedTuple):
-    """One producer in a snapshot; the sequence and offset of its last batch are -1 without one."""
+    """One producer in a snapshot; the sequence and offset of its last batch are -1 if it has none."""
 
     producer_id: int
     producer_epoch: int
@@ -71,9 +71,10 @@ class ListedSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """What was found. `epochs` is None if the file cannot be read, `snapshots` has those that can.
+    """What was found. `snapshots` are those that can be read.
 
-    `topic_id` is None if partition.metadata is missing, or garbled: then `is_id_garbled`.
+    `epochs` is None if leader-epoch-checkpoint is garbled. `topic_id` is None if partition.metadata is
+    missing or garbled; `is_id_garbled` tells which.
     """
 
     segments: tuple[ListedSegment, ...]
@@ -128,7 +129,7 @@ def _segment_file(name: str) -> SegmentFile | None:
 
 
 def _of_other(task: PartitionTask, entry: DirectoryEntry) -> list[Spot]:
-    """A file that does not belong to a segment."""
+    """The finding for a file that does not belong to a segment, if there is one."""
     plain = entry.name.removesuffix(TEMPORARY_SUFFIX)
     known = plain in _KNOWN or _is_of_metadata(task, plain)
     if known and entry.kind is EntryKind.FILE:

@@ -1,8 +1,8 @@
 """Checks the headers of a segment's batches against each other: offsets, epochs, times, counts.
 
 Headers come in runs, in the order of the file, as rows of `records/kernels/walk.py`. Each check is a few
-operations on whole columns. Runs in which nothing is wrong do not come here: a kernel has checked them by the
-same rules (`usual_parts.py`).
+operations on whole columns. Runs before the first unusual one do not come here: a kernel has checked them by
+the same rules (`usual_parts.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RowChecks:
     """The facts in the headers of one segment, and where they contradict each other.
 
     `gaps` are the first and last offset of ranges that no batch covers, the first thousand of `gaps_count`.
-    `is_compacted`: a batch has fewer records than offsets, or a delete horizon: only the cleaner leaves such
+    `is_compacted`: a batch has fewer records than offsets, or a delete horizon. Only the cleaner leaves such
     batches.
     """
 

@@ -110,8 +110,8 @@ class AuditedSegment:
 def audit_segment(disk: DiskReader, task: AuditTask) -> AuditedSegment:
     """Read a segment and its indexes. DiskError if the log cannot be read.
 
-    A cleaner replaces log and indexes one after the other. If one of the names belongs to another file
-    afterwards, log and indexes may not belong together, and are read again.
+    A cleaner replaces log and indexes one after the other. If something is found, and one of the names
+    belongs to another file afterwards, log and indexes may not belong together, and are read again.
     """
     for tries_left in reversed(range(_MOST_TRIES)):
         before = _files(disk, task)
@@ -283,7 +283,7 @@ class _Look:
                 self._digest = zlib.crc32(good["crc"].tobytes(), self._digest)
 
     def _check(self, part: Part) -> BatchTable:
-        """Check the batches of a part against each other and the indexes; returns those that are whole."""
+        """Check the batches of a part against each other and the indexes; returns the valid ones."""
         headers = part.walk.headers
         valid = headers["valid"]
         good = headers if valid.all() else headers[valid]
@@ -342,7 +342,7 @@ class _Look:
             self._indexes.times.skip_damage()
 
     def _pass_damage(self, read_into: ReadInto, part: Part, position: int) -> int:
-        """Report what is not a batch, and return where the next one starts.
+        """Report what is not a batch, and return where the next batch starts.
 
         If bytes are missing in the file, one batch has a wrong checksum, and no batch starts where it should
         end. The two are reported as one damage, with the reason of the first.

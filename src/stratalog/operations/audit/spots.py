@@ -1,7 +1,7 @@
-"""Collects the findings in one file, without keeping a million rows of the same kind.
+"""Collects the findings in the files of a segment, without keeping a million rows of the same kind.
 
-The first places of each kind are kept; later ones are only counted. So a file that is damaged in every batch
-costs a task no more memory than one that is damaged once.
+The first places of each kind are kept; later ones are only counted. So a task needs little memory even for a
+file that is damaged in every batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Spots:
             self._kept.append(spot)
 
     def result(self) -> tuple[Spot, ...]:
-        """All places; if a kind was found too often, its last place has the count."""
+        """The places; if there were too many of a kind, the last one also counts those left out."""
         found = list(self._kept)
         for (kind, file), count in self._counts.items():
             if count > MOST_PLACES:

@@ -62,7 +62,7 @@ class UsualParts:
     def walk(self, data: Bytes, start: int, end: int, position: int, *, needs_rows: bool) -> Walk | None:
         """Check the batches of data[start:end], which begins at byte `position` of the file; None if unusual.
 
-        The walk has rows only if something in them is not checked yet: `needs_rows`, or producers and epochs.
+        The walk has rows only if there is more to do with them: `needs_rows`, or producers and epochs.
         """
         self._facts["needs_rows"] = needs_rows
         count, next_position, stop = kernel.check(

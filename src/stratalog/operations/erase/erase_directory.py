@@ -145,9 +145,7 @@ class DirectoryEraser:
     def look(self, disk: DiskReader, name: str, searching: Matcher) -> Looked:
         """Find everything to erase in one partition; an error becomes part of the result.
 
-        Any thread may call it.
-
-        `disk` and `searching` belong to the calling thread.
+        Any thread may call it; `disk` and `searching` belong to the calling thread.
         """
         key = self._key_of(name)
         assert key is not None
@@ -185,7 +183,7 @@ class DirectoryEraser:
         return Looked(planned, found, notes)
 
     def take(self, looked: Looked) -> None:
-        """Store the search result of a partition, in the order of `names`."""
+        """Store the search result of the next partition in `names`."""
         self._planned.append(looked.planned)
         self._to_erase.append(looked.found)
         self.notes += looked.notes

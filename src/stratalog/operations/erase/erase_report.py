@@ -12,9 +12,9 @@ from stratalog.operations.words import size_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedFile:
-    """A file with records that are erased; `size_after` is None in a dry run, which does not write it.
+    """A file with records that are erased. `is_gone`: the whole file is erased.
 
-    `is_gone`: the whole file is erased. `records_count` is None if its records cannot be read.
+    `size_after` is None if a dry run would rewrite it. `records_count` is None if its records cannot be read.
     """
 
     file: str

@@ -1,7 +1,7 @@
 """Erases records from the log directories of a stopped node, wherever these directories keep them.
 
 In each directory, these files of a partition are searched: its segments, including the active one; those of a
-copy that is being moved to another disk; directories marked -delete or -stray; files that wait for their
+copy that a move has begun; directories marked -delete or -stray; files that wait for their
 deletion; and bytes that recovery has put into quarantine. Everything is searched before the first change.
 Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
 clean-shutdown file is written again with the epoch it had. A run that finds nothing to erase changes nothing,
@@ -157,7 +157,7 @@ class Erasure:
     def _erasers(self, opened: Opened) -> list[DirectoryEraser]:
         paths = opened.paths
         known = KnownTopics(opened.disk, paths, self.sources)
-        # They are searched with the first directory, whose stratalog-erased.jsonl lists them.
+        # Other quarantines are searched with the first directory, whose stratalog-erased.jsonl lists them.
         places = self._places(paths)
         return [
             DirectoryEraser(
@@ -174,7 +174,7 @@ class Erasure:
         ]
 
     def _with_replacements_ended(self, opened: Opened, held: ExitStack, notes: list[str]) -> Opened:
-        """The disk that a dry run searches: a run first finishes interrupted replacements of segments."""
+        """What a dry run searches: interrupted replacements of segments count as finished, as after a run."""
         plans = [plan for each in self._erasers(opened) for plan in each.plan_replacements()]
         if not plans:
             return opened
@@ -249,7 +249,7 @@ def erase(
     """Permanently erase records from these topics or partitions, in the log directories of a stopped node.
 
     `keys` and `offsets` (the first and the last of a range) say which. `engine` searches the logs, with a
-    task for each file; by default on threads. This process makes all changes. Raises what `Erasure.run`
+    task for each file; by default, threads do. This process makes all changes. Raises what `Erasure.run`
     raises.
     """
     erasure = Erasure(

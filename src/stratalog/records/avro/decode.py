@@ -186,5 +186,5 @@ class _Assembly:
         return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls
 
     def _end(self, position: int, count: int, end: int) -> None:
-        """Arrow's offsets have one more entry than there are rows: the end of the last."""
+        """Write the last of Arrow's offsets, the end of the last row: there is one offset more than rows."""
         self._bytes[position : position + 4 * (count + 1)].view(np.int32)[count] = end

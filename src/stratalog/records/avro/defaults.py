@@ -102,7 +102,7 @@ def _text(text: str) -> bytes:
 
 
 def _latin(default: Any) -> bytes | None:
-    """JSON has bytes as text: the code of each character is the value of one byte."""
+    """Bytes from JSON text, in which the code of each character is one byte; None for anything else."""
     if not isinstance(default, str):
         return None
     try:

@@ -82,7 +82,7 @@ class Programs:
 
     def __post_init__(self) -> None:
         self._limit = 1
-        self._null(self.root)  # the kernel looks for it at node 0
+        self._null(self.root)  # node 0, which the kernel runs for a null row
 
     def add(self, writer: AvroType) -> int:
         """The root node of a new program; SchemaError if the two schemas do not match."""
@@ -187,7 +187,7 @@ class Programs:
         columns = dict(zip((each.name for each in reader.fields), out.children, strict=True))
         missing = {each.name: each for each in reader.fields}
         written = {each.name for each in writer.fields}
-        # If the writer has a field under its own name, aliases are not tried.
+        # The aliases of a field that the writer has under the same name are not tried.
         renamed = [each for each in reader.fields if each.name not in written]
         by_alias = {alias: each for each in renamed for alias in each.aliases}
         nodes = []
@@ -253,7 +253,7 @@ class Programs:
         return self._add(_SCALARS[writer.name], -1)
 
     def _skip_record(self, writer: AvroRecord) -> int:
-        """The node of a record that is skipped. If it contains itself, its node does too."""
+        """The node of a record that is skipped. If it contains itself, its node refers to itself."""
         if writer in self._skipping:
             return self._skipping[writer]
         first = self._list([0] * len(writer.fields))

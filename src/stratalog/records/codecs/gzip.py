@@ -61,7 +61,7 @@ def _header_end(data: memoryview, position: int) -> int:
 
 
 def _behind_zero(data: memoryview, position: int) -> int:
-    """The position after the next zero byte, or the end.
+    """The position after the next zero byte; past the end if there is none.
 
     It searches piece by piece, because `find` needs a copy of the bytes.
     """

@@ -1,4 +1,4 @@
-"""The encoder of Kafka's messages: fields in, the bytes that Kafka's own classes write out.
+"""The encoder of Kafka's messages: fields in, bytes out, the same that Kafka's own classes write.
 
 It is the inverse of the decoder (`schema.py`, `topics.py`) and uses the same table: each accepts what the
 other returns. A field that is left out has its default. Tagged fields are written in the order of their tags,

@@ -29,7 +29,7 @@ def build_kraft_snapshot(
     clock: Clock,
     voters: Sequence[Values] = (),
 ) -> bytes:
-    """The bytes of a snapshot with these values of records (`encode_metadata`).
+    """The bytes of a snapshot; `records` are the values of its records (`encode_metadata`).
 
     `last_timestamp` is that of the last record of the log that the snapshot replaces. `voters` are those of
     a dynamic quorum (`voter`).

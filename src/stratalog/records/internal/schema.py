@@ -131,7 +131,7 @@ def find_schema(topic: str, part: str, api_key: int) -> Schema | None:
 
 
 def default_of(field: Field, version: int) -> FieldValue:
-    """The value of a tagged field that is missing."""
+    """The value of a field that is missing."""
     if isinstance(field.default, dict):
         return {inner.name: default_of(inner, version) for inner in field.fields if version in inner.versions}
     # A fresh list each time: the decoded message belongs to the caller, who may change it.

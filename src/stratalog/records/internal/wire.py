@@ -219,7 +219,7 @@ def string_writer(*, compact: bool, nullable: bool) -> Writer:
             _check_nullable("a string", nullable)
             write_length(out, NULL)
             return
-        # Java's replacement for half a surrogate pair.
+        # Half a surrogate pair becomes `?`, as in Java.
         raw = value.encode("utf-8", "replace")
         if len(raw) > STRING_MAX:
             raise InvalidRecordError(f"a string of {len(raw)} bytes, but at most {STRING_MAX} are allowed")

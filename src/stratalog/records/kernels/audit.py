@@ -1,9 +1,9 @@
 """One pass over a piece of a segment that checks whether everything in it is as it should be.
 
-The walk with its checksums, the headers against each other, the entries of the indexes against the batches:
-all at once and without a row for each batch. It has no words for what is wrong: it then stops, and the caller
-checks the same piece again in the slow form (`operations/audit/rows.py` and `index_entries.py`), which says
-what and where. Both follow the same rules.
+It walks the batches, computes their checksums, and compares the headers with each other and the index entries
+with the batches, without a row for each batch. If something is wrong, it cannot say what: it stops, and the
+caller checks the same piece again in the slow form (`operations/audit/rows.py` and `index_entries.py`), which
+says what and where. Both follow the same rules.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from stratalog.records.kernels.walk import (
 UNUSUAL = 5
 """Why a check stopped, beside the reasons of a walk: a batch or an entry needs the slow form."""
 
-# What is known from the batches so far. `codecs` has a bit for each codec, `next_entry` and `next_time_entry`
-# are the first entries that were not reached yet, and from `waiting_entry` up to `next_entry` are those whose
-# batch was reached, but not their offset. `needs_rows`: a batch has a producer or begins an epoch.
+# What is known from the batches so far. `codecs` has a bit for each codec. `next_entry` and `next_time_entry`
+# are the first entries that were not reached yet. For entries from `waiting_entry` to before `next_entry`,
+# the batch was reached, but not the offset. `needs_rows`: a batch has a producer or begins an epoch.
 FACTS = rows_of(
     [
         ("first_offset", np.int64),  # -1: none yet
@@ -90,8 +90,8 @@ def check(
     """Check the batches of array[start:end]; array[0] is byte `shift` of the file.
 
     Returns (batches, position just past the last one, why it stopped), as a walk does whose table has as many
-    rows as `sums`. That gets the checksum of each batch, and `gaps` the first ranges of offsets that are
-    missing. After UNUSUAL none of these have a meaning.
+    rows as `sums`. `sums` gets the checksum of each batch, and `gaps` the first ranges of offsets that are
+    missing. After UNUSUAL, none of these results may be used.
     """
     data = bare(array)
     at: Any = facts[0]
@@ -164,7 +164,7 @@ def _next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[An
 
 @inlined
 def _are_offsets_usual(base_offset: int, last_offset: int, limits: Limits, at: Any) -> bool:
-    """After those of all batches before, in this segment, and within the reach of its index.
+    """Whether the offsets are above those of earlier batches, in this segment, and in the reach of its index.
 
     `at.last_offset` is never below -1, so the difference at the end does not overflow.
     """
@@ -178,7 +178,7 @@ def _are_offsets_usual(base_offset: int, last_offset: int, limits: Limits, at: A
 
 @inlined
 def _is_time_usual(timestamp: int, limits: Limits, at: Any) -> bool:
-    """Neither in the future nor long before an earlier one; -1 is no time."""
+    """Whether a time is neither in the future nor long before an earlier one; -1 is no time."""
     return timestamp <= limits[2] and (timestamp < 0 or at.max_timestamp - timestamp <= limits[3])
 
 
@@ -186,7 +186,7 @@ def _is_time_usual(timestamp: int, limits: Limits, at: Any) -> bool:
 def _are_entries_usual(
     entries: Entries, position: int, base_offset: int, last_offset: int, timestamp: int, at: Any
 ) -> bool:
-    """The entries that point to this batch, and those whose offset is reached with it."""
+    """Check the index entries that point to this batch, and those whose offset is reached with it."""
     offsets, positions, time_offsets, timestamps = entries
     while at.next_entry < len(positions) and positions[at.next_entry] <= position:
         if positions[at.next_entry] != position or offsets[at.next_entry] <= at.last_offset:
@@ -209,7 +209,7 @@ def _are_entries_usual(
 
 @inlined
 def _add_header(data: Bytes, position: int, offsets_count: int, timestamp: int, at: Any) -> bool:
-    """The other fields of a batch; returns whether its count and its epoch are possible."""
+    """Add the other fields of a batch to the facts; returns whether its count and its epoch are possible."""
     records_count = load_i32(data, position + 57)
     epoch = load_i32(data, position + 12)
     if records_count < 0 or records_count > offsets_count or (epoch >= 0 and epoch < at.epoch):
@@ -224,7 +224,7 @@ def _add_header(data: Bytes, position: int, offsets_count: int, timestamp: int, 
         at.is_compacted = True
     at.codecs |= 1 << (attributes & CODEC_MASK)
     at.records_count += records_count
-    # As in `_first_times` of the slow form: when the header has the time of its first record.
+    # As in `_first_times` of the slow form: such a header has the time of the first record.
     if attributes & (LOG_APPEND_TIME | DELETE_HORIZON) == 0:
         timestamp = load_i64(data, position + 27)
     if timestamp >= 0 and (at.first_timestamp < 0 or timestamp < at.first_timestamp):

@@ -22,7 +22,7 @@ MINUS, ZERO = 45, 48
 
 @kernel
 def write_number(out: Bytes, at: int, value: Any) -> int:
-    """A whole number of 64 bits in decimal, at most twenty characters; returns the position after it.
+    """Write a 64-bit integer in decimal, at most twenty characters; returns the position after it.
 
     `value` is always an np.int64: Numba would compile the function again for each other type.
     """
@@ -53,14 +53,14 @@ def write_number(out: Bytes, at: int, value: Any) -> int:
 
 @inlined
 def _put_pair(out: Bytes, at: int, number: Any) -> None:
-    """Two digits of a number below a hundred."""
+    """Write a number below a hundred as two digits."""
     out[at] = PAIRS[2 * number]
     out[at + 1] = PAIRS[2 * number + 1]
 
 
 @inlined
 def write_text(data: Bytes, position: int, end: int, out: Bytes, at: int) -> int:
-    """data[position:end] as UTF-8; the caller has room for three times as many bytes.
+    """Write data[position:end] as UTF-8 to `out`, which has room for three times as many bytes.
 
     ASCII is copied by inline code: a function call would take ten times as long as the copy.
     """

@@ -1,7 +1,7 @@
 """Decides what compaction keeps of a run of batches, and writes it, in three calls for the whole run.
 
 `judge_batches` decides for each batch, `judge_records` for each record. `write_batches` copies the batches
-that stay as they are, rewrites those that lose records and leaves out the rest. A batch keeps its offsets
+that stay as they are, rewrites those that lose records and leaves out the rest. A v2 batch keeps its offsets
 even if it loses records, so that sequences and the log's end do not change. Kafka: MemoryRecords.filterTo,
 Cleaner.cleanInto
 """
@@ -192,7 +192,7 @@ def write_batches(
         has_horizon = batch.magic == 2 and batch.attributes & DELETE_HORIZON != 0
         needs_horizon = (verdict.has_tombstone or verdict.ends_empty_txn) and not has_horizon
         if batch.magic == 2 and verdict.kept_count == verdict.rows_count and not needs_horizon:
-            size: Any = np.int64(batch["size"])  # by name: `size` of a NumPy scalar is 1
+            size: Any = np.int64(batch["size"])  # by name: the attribute `size` of a NumPy scalar is 1
             copy_bytes(out, position, original, batch.position, size)
             position += size
             continue

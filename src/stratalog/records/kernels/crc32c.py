@@ -46,7 +46,7 @@ def _byte_tables(polynomial: int) -> CrcTable:
 
 
 def _zeros_table(size: int) -> CrcTable:
-    """table[k][b]: what byte k of a checksum becomes when `size` zero bytes follow, a power of two."""
+    """table[k][b]: what byte k of a checksum becomes when `size` (a power of two) zero bytes follow."""
     bits = np.arange(32, dtype=np.uint32)
     images = np.left_shift(np.uint32(1), bits)  # of each bit, before the move
     images = (images >> np.uint32(8)) ^ CASTAGNOLI_TABLES[0][images & np.uint32(0xFF)]

@@ -1,8 +1,8 @@
 """Images: kernels as machine code that runs without Numba, in files and in memory.
 
 An image is what is left of one compiled kernel when nothing of Python is in it: instructions, constants, the
-positions of addresses among them, and what the function takes and returns. `linking.py` makes it of what
-Numba has compiled. Why: docs/decisions/0049-machine-code-without-numba.md.
+positions of addresses among them, and what the function takes and returns. `linking.py` makes it from
+what Numba has compiled. Why: docs/decisions/0049-machine-code-without-numba.md.
 
 A file has the CRC-32 of what follows (4 bytes), and Python's marshal form of the stamp and the image.
 """
@@ -28,9 +28,9 @@ class Image(NamedTuple):
     entry: int
     """Where the function begins."""
     inner: tuple[int, ...]
-    """Positions of addresses of the image itself, stored as positions."""
+    """Positions of addresses that point into the image itself; the code has positions in their place."""
     outer: tuple[tuple[int, str], ...]
-    """Positions of addresses of functions of C, with their names."""
+    """Positions of addresses of C functions, with the names of the functions."""
     parameters: str
     """The parts of all arguments, as `struct` names them: P an address, q an int64, ? a bool."""
     result: str
@@ -65,7 +65,7 @@ def from_file(data: bytes, stamp: str) -> Image | None:
 
 
 def into_memory(image: Image) -> int:
-    """The address of the function, in memory that can be run and not written any more.
+    """The address of the function, in memory that is executable and no longer writable.
 
     OSError if the system does not allow that.
     """
@@ -81,7 +81,7 @@ def into_memory(image: Image) -> int:
     protection = mmap.PROT_READ | mmap.PROT_EXEC
     if library.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(len(image.code)), protection):
         raise OSError(ctypes.get_errno(), "mprotect")
-    # For good: when the interpreter ends, a daemon thread may still be running this code.
+    # The memory is never freed: when the interpreter ends, a daemon thread may still be running this code.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
     return start + image.entry
 

@@ -97,7 +97,7 @@ def index_batches(
                 at.last_timestamp = at.max_timestamp
                 at.last_timestamp_offset = at.max_timestamp_offset
             at.since_entry = 0
-        at.since_entry += batch["size"]  # by name: `size` of a NumPy scalar is 1
+        at.since_entry += batch["size"]  # by name: the attribute `size` of a NumPy scalar is 1
     return len(headers), offset_count, time_count, INDEXED
 
 
@@ -105,7 +105,7 @@ def index_batches(
 OFFSET_AT_LEAST = 0  # the first batch whose last offset is not below the target
 TIMESTAMP_AT_LEAST = 1  # the first batch whose largest timestamp is not below the target
 LAST = 2  # the last whole batch
-LARGEST_TIMESTAMP = 3  # the first batch with the largest timestamp, if that is above the target
+LARGEST_TIMESTAMP = 3  # the first batch with the largest timestamp, if that is above the one in found[0]
 
 # How a search ended.
 FOUND = 0
@@ -124,7 +124,7 @@ def seek(
     buffer. A search for the largest timestamp starts with the one in found[0]. Returns (how it ended,
     position of the batch where it ended, headers seen).
     """
-    position: Any = np.int64(0)  # a plain 0 has another type in Numba: all would be compiled twice
+    position: Any = np.int64(0)  # a plain 0 has another type, for which Numba would compile again
     count = 0
     best: Any = found[0]
     while True:

@@ -1,6 +1,6 @@
 """The functions of `memory.py`, and CRC-32C of eight bytes, as machine instructions for compiled kernels.
 
-This module is imported with the first kernel that is compiled or loaded.
+This module is imported with the first kernel that Numba compiles or loads.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def kernel(
     """Compile on first use, and cache on disk if possible. The machine code runs without the GIL.
 
     `size` returns about how many bytes a call with these arguments processes; with it, small calls run as
-    plain Python. `twin` replaces the function in plain Python, if it is much faster there.
+    plain Python. `twin` is a function for plain Python, where it is much faster than the kernel's own.
     """
 
     def make(function: Callable[P, R]) -> Callable[P, R]:
@@ -207,7 +207,7 @@ def kernels() -> list[Kernel[..., Any]]:
 
 
 def compile_always() -> None:
-    """All kernels of this process are Numba's from now on."""
+    """From now on, all calls of this process run through Numba."""
     _plain_time.left_s = _plain_time.loaded_calls = 0
 
 
@@ -238,7 +238,7 @@ class Forms(ABC):
 
     @abstractmethod
     def helper_form(self, function: FunctionType, copy: Callable[[FunctionType], FunctionType]) -> Any:
-        """The form of a function that compiled kernels need in another form."""
+        """The form of a function that was declared with `compiled_by`."""
 
     def _form_of(self, value: Any) -> Any:
         value = _ENTERED.get(id(value), value)
@@ -292,7 +292,7 @@ _ENTERED: dict[int, Kernel[..., Any]] = {}  # kernels by the id of the dispatche
 
 
 def maker_of(function: FunctionType) -> Callable[[], Any]:
-    """The function that makes the other form of this function, for compiled kernels."""
+    """What `compiled_by` was given for this function."""
     return _MAKERS[function]
 
 

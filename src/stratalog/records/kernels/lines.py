@@ -22,7 +22,7 @@ from stratalog.records.kernels.memory import Bytes, copy_bytes
 TEXT = 0  # the same bytes in each line
 VALUE = 1
 KEY = 2
-OFFSET = 3  # this and the following are decimal numbers
+OFFSET = 3  # this and the next three are decimal numbers
 TIMESTAMP = 4  # milliseconds
 VALUE_SIZE = 5  # -1 for null
 KEY_SIZE = 6

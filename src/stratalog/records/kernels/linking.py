@@ -34,12 +34,12 @@ _WRITABLE, _ALLOCATED = 1, 2
 _ABSOLUTE = 1  # R_X86_64_64: Numba's large code model has no other addresses
 _OUTER = {"memcpy", "memmove", "memset"}
 _RETURNED = {types.int64: "q", types.uint64: "Q", types.boolean: "?"}
-# They convert Python's objects, or free memory; an image calls none of them with anything to do.
+# Functions that convert Python's objects, or free memory: in an image they have nothing to do.
 _UNUSED = ("_ZN7cpython", "cfunc.", "NRT_decref")
 
 
 class UnlinkableError(Exception):
-    """This kernel cannot become an image; says why."""
+    """This kernel cannot become an image; the message says why."""
 
 
 class _Section(NamedTuple):
@@ -153,7 +153,7 @@ def _text_at(data: bytes, position: int) -> str:
 
 
 def _interface(signature: Any) -> tuple[str, str, bool]:
-    """(parameters, result, is_tuple) of an image, and a check that Numba's calls have this form."""
+    """(parameters, result, is_tuple) of an image; UnlinkableError if Numba's calls have another form."""
     conventions = cpu_target.target_context.call_conv
     function = conventions.get_function_type(signature.return_type, signature.args)
     parameters = "".join(map(_part, function.args[2:]))  # the first two are for the result and for errors

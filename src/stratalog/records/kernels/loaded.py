@@ -1,9 +1,9 @@
 """Runs kernels from images, without importing Numba.
 
 Importing Numba takes 0.2 s of CPU time or more, a call through an image some microseconds longer than
-through Numba. So a process starts with images, and takes Numba when it has made many calls
+through Numba. So a process starts with images, and changes to Numba after many calls
 (`LOADED_CALLS`). The stamp of an image is a hash of all kernel sources, the version and the settings of
-Numba, and the CPU. Whatever has no image, or an old one, runs as it would without this module. `machine.py`
+Numba, and the CPU. A kernel without an image, or with an old one, runs as without this module. `machine.py`
 writes images whenever Numba compiles or loads a kernel. Why:
 docs/decisions/0049-machine-code-without-numba.md.
 """
@@ -148,7 +148,7 @@ def file_name(kernel: str, words: Iterable[str]) -> str:
 
 
 def _source_paths() -> list[Path]:
-    """All that the machine code of kernels is made of: they inline each other, and the limits."""
+    """The sources of all machine code: kernels inline each other, and use `limits.py`."""
     if not _FOLDER.is_dir():  # a zip file
         return [path for path in _FOLDER.parents if path.is_file()]
     return [_FOLDER.parents[1] / "limits.py", *sorted(_FOLDER.glob("*.py"))]
@@ -168,14 +168,14 @@ _STATES_AT_IMPORT = _source_states()
 def are_sources_unchanged() -> bool:
     """Whether the files of all kernels are still those that this process has imported.
 
-    While a process runs, the package may be upgraded. Its kernels must not be taken for the new ones, nor new
-    kernels, which it imports later, for its own.
+    The package may be upgraded while a process runs. Then the process must not cache its old kernels as those
+    of the new sources, nor new kernels, which it imports later, as those of the old.
     """
     return bool(_STATES_AT_IMPORT) and _source_states() == _STATES_AT_IMPORT
 
 
 def sources_hash() -> str | None:
-    """A hash of all kernel sources; None if they have changed since this process has imported them."""
+    """A hash of all kernel sources; None if they have changed since this process imported them."""
     try:
         digest = _sha256(b"".join(path.read_bytes() for path in _source_paths()))
     except OSError:
@@ -189,8 +189,8 @@ def current_stamp() -> str | None:
     from importlib.util import find_spec
 
     found, sources = find_spec("numba"), sources_hash()
-    # `exists` raises in a folder that may not be read. Numba also takes settings from a file, which are not
-    # looked at here.
+    # Numba also takes settings from a file. They are not read here: with such a file, there is no stamp.
+    # `exists` would raise in a folder that may not be read.
     if found is None or found.origin is None or sources is None or os.path.lexists(".numba_config.yaml"):
         return None
     digest = _sha256(f"{os.uname().machine} {sys.implementation.cache_tag} {sources}".encode())
@@ -220,7 +220,7 @@ def cache_folders() -> tuple[Path, ...]:
         return (Path(named, own),)
     beside = _FOLDER / "__pycache__"
     if os.access(beside if beside.is_dir() else _FOLDER, os.W_OK, effective_ids=True):
-        # Numba writes here then. The home directory may be another user's, as root's is after `sudo -E`.
+        # Numba then writes here. The home directory may be another user's, as it is for root after `sudo -E`.
         return (beside,)
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()

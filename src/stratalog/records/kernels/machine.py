@@ -1,9 +1,9 @@
 """Kernels as machine code: compiles them once with Numba, and caches the result.
 
-This module is imported when the first kernel is to be compiled or loaded, because Numba takes long to import.
+This module is imported when Numba is to compile or load a kernel, because importing Numba takes long.
 The stamp of every compiled kernel is a hash of all kernel sources, because kernels inline each other. If no
 folder can be written, as in a container without a home directory or on a full disk, kernels are not cached,
-and one warning says so. A damaged file of the cache is compiled again. Why:
+and one warning says so. A kernel whose cache file is damaged is compiled again. Why:
 docs/decisions/0006-stamp-of-kernels.md.
 """
 
@@ -64,7 +64,7 @@ class MachineForms(Forms):
 
 
 class _Compilations(event.Listener):
-    """Passes on when Numba compiles a kernel; loading one from the cache is not told."""
+    """Tells the listener when Numba compiles a kernel, but not when it loads one from the cache."""
 
     def on_start(self, _event: Any) -> None:  # Any: Numba's own class
         compiling(True)
@@ -75,7 +75,7 @@ class _Compilations(event.Listener):
 
 event.register("numba:compile", _Compilations())  # type: ignore[no-untyped-call]
 MACHINE = MachineForms()
-_IS_OFF = bool(getattr(config, "DISABLE_JIT", False))  # by Numba's own file of settings
+_IS_OFF = bool(getattr(config, "DISABLE_JIT", False))  # set in Numba's own settings file
 
 
 def counts_of(kernel: Kernel[..., Any]) -> tuple[int, int]:
@@ -131,8 +131,8 @@ _UNPICKLING_FAILED = (
 class _CheckedFiles(IndexDataCacheFile):
     """The cache files of a kernel, with a checksum after the machine code.
 
-    Numba does not sync them, so a power cut may leave zeros, or a part of a file. A damaged file is compiled
-    again and replaced; without the checksum, damaged machine code would be run.
+    Numba does not sync them, so a power cut may leave zeros, or a part of a file. Then the kernel is compiled
+    again; without the checksum, damaged machine code would be run.
     """
 
     def _load_index(self) -> Any:
@@ -158,7 +158,7 @@ class _CheckedFiles(IndexDataCacheFile):
 
     def _checksum(self, data: bytes) -> bytes:
         # With the stamp, because Numba writes the index before the machine code: if the process is killed in
-        # between, the new index refers to machine code of the sources before.
+        # between, the new index refers to machine code of the old sources.
         seed = zlib.crc32(self._source_stamp.encode())
         return zlib.crc32(data, seed).to_bytes(_CHECKSUM_SIZE, "little")
 
@@ -195,7 +195,7 @@ def _load_cached(store: Any, signature: Any, target: Any) -> Any:  # Any: Numba'
 
 
 def _save_cached(store: Any, signature: Any, compiled: Any) -> None:  # Any: Numba's own classes
-    """Write machine code to the cache, if there is room, and if it is made of the sources of its stamp."""
+    """Write machine code to the cache, if there is room, and if its sources are those of its stamp."""
     if not are_sources_unchanged():
         return
     try:
@@ -218,6 +218,6 @@ def _say_uncached() -> None:
 
 @cache
 def _sources_hash() -> str:
-    # Sources that have changed meanwhile are not what is compiled here: no other process may take that.
+    # If the sources have changed since the import, no other process may use what is compiled here.
     sources = sources_hash() or uuid.uuid4().hex
     return hashlib.sha256(f"{numba.__version__} {sources}".encode()).hexdigest()

@@ -75,7 +75,7 @@ def _stored(state: NDArray[np.int64], offset: Any) -> Any:
     if state[ENTRIES] == 0:
         state[BASE] = max(np.int64(0), offset - REACH)
     base = state[BASE]
-    # The number 1 means the base itself. That is the offset of a record only if the base is 0.
+    # The number 1 always means offset 0, so the offset of a record gets it only if the base is 0.
     if offset - base > _OFFSET - 1 or offset < base or (offset == base and base > 0):
         return np.int64(0)
     return offset - base + 1
@@ -239,10 +239,10 @@ def find_noted(
     key1: Any,
     found: NDArray[np.int64],
 ) -> int:
-    """As `get_offsets`, but without the hashes of noted rows: a noted offset is the last of its key, or the
-    key has a later one.
+    """As `get_offsets`, but without hashing the keys of noted rows: such a row gets its own offset if it is
+    the newest of its key, otherwise INT64_MAX.
 
-    The key of a row that is not noted is hashed here; returns how many such rows there are.
+    The keys of other rows are hashed here; returns how many.
     """
     slots_count = len(slots) // WORDS
     base = state[BASE]
@@ -275,8 +275,8 @@ def put_sampled(
 ) -> bool:
     """Like `put_records`, but only for keys that are in the map or in a `sampled` batch.
 
-    If a sampled batch is itself skipped, its keys get offset 0, so that no record counts as older. Returns
-    whether the map was full.
+    A key with no record that may be stored gets offset 0, so that no record counts as older. Returns whether
+    the map was full, or an offset was out of reach.
     """
     slots_count = len(slots) // WORDS
     row = 0

@@ -1,8 +1,8 @@
 """One pass over a piece of a segment: walks its batches, and finds its index entries, producers and epochs.
 
 The three kernels for these tasks share a table of a few rows, which stays in the CPU's first-level cache. The
-pass returns to Python before the end of the piece only for more memory or for a special batch. So a segment
-of small batches is scanned at the speed of its checksums. Kafka: LogSegment.recover
+pass returns to Python before the end of the piece only for more memory, an unusual marker or a bad batch. So
+a segment of small batches is scanned at the speed of its checksums. Kafka: LogSegment.recover
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WRONG_CRC = 5
 OFFSET_OVERFLOW = 6
 NOT_ASCENDING = 7
 NEEDS_ROOM = 8  # for producers, events, epochs or entries: continue from the position returned
-# Row 0 of the table is a control batch. It is processed, except for its record, which only Python can read.
+# Row 0 of the table is an unusual control batch. It is processed, except for its record: Python must read it.
 MARKER = 9
 
 # Indexes in `facts`, which is passed from call to call.
@@ -149,8 +149,8 @@ def _take_plain(
     """Process good batches without producers or new epochs; returns the position of the first other batch.
 
     It applies the same rules as the code for the table, to the most common batches, but writes no row for
-    each, and takes three small batches at once. All other batches, also those with a wrong checksum, are left
-    to the table.
+    each, and takes three small batches at once. All other batches, including those with a wrong checksum, are
+    left to the table.
     """
     data = bare(array)
     at: Any = indexes[0][0]
@@ -258,7 +258,8 @@ def _add_entries(
 def _check(data: Bytes, position: int, after: int, end: int, latest_epoch: int) -> tuple[int, int]:
     """Compare checksums: of the batch at `position`, and of the next two if they are small too.
 
-    Returns (the end of the second batch, how far all checksums are right).
+    Returns (the end of the second batch, how far all checksums are right). If only one batch was checked, the
+    first number is `end`.
     """
     if after - position <= SMALL:
         second_end = _end_of_plain(data, after, end, latest_epoch)
@@ -280,7 +281,7 @@ def _check(data: Bytes, position: int, after: int, end: int, latest_epoch: int) 
 
 @inlined
 def _end_of_plain(data: Bytes, position: int, end: int, latest_epoch: int) -> int:
-    """Where the whole v2 batch at `position` ends, if it changes neither producers nor epochs; or -1."""
+    """Where the whole v2 batch at `position` ends, if it changes neither producers nor epochs; else -1."""
     if end - position < LOG_OVERHEAD + SMALLEST_V2:
         return -1
     length = load_i32(data, position + 8)

@@ -1,8 +1,7 @@
 """Finds batches after damage, when no length leads to the next batch: it may start at any byte.
 
-The checksum covers neither the offset nor the length, so both are checked against the offsets and epochs that
-may follow here. The checksum is computed only if they fit, so the search takes little longer than a look at
-every byte.
+The checksum covers neither offset, length nor epoch, so these must fit what may follow here. The checksum is
+computed only if they do, so the search takes little longer than a look at every byte.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ FOUND = 0  # a batch starts at the position, and its checksum matches
 NEEDS = 1  # a batch may start at the position, but it reaches past what is in the buffer
 NOTHING = 2  # no batch starts before the position
 
-# How far `accept` came.
+# Why `accept` returned.
 DONE = 0
 BROKEN = 1  # the row's checksum is wrong: nothing after it is known to be a batch
 MARKER = 2  # a control batch of a producer, which Python must read
@@ -74,7 +73,7 @@ def accept(
     keep: NDArray[np.bool_],
     passes_marker: bool,
 ) -> tuple[int, int]:
-    """Decide on the rows from `start` on, whose checksums are checked.
+    """Decide which rows from `start` on to keep; the walk has checked their checksums.
 
     Returns (the first undecided row, why).
 

@@ -2,7 +2,8 @@
 
 Nearly every batch of today's producers has a producer id, so a list of these batches would be as long as the
 log. Instead there is one row for each producer, with its last five batches; only the starts and ends of
-transactions are listed one by one. Kafka: ProducerAppendInfo, as LogSegment.recover drives it.
+transactions, and batches that may break one, are listed one by one. Kafka: ProducerAppendInfo, as
+LogSegment.recover drives it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ PRODUCER = rows_of(
 LAST_SEQUENCE, LAST_OFFSET, OFFSET_DELTA, TIMESTAMP = 0, 1, 2, 3
 
 # The kinds of events, in the order of their batches.
-STARTED = 0  # the first batch of a transaction, unless one is open already
+STARTED = 0  # the producer's first transactional batch, or the first since its last marker
 COMMITTED = 1
 ABORTED = 2
 PLAIN = 3  # a batch outside of transactions while one may be open: a broker refuses that
@@ -58,7 +59,7 @@ EVENT = rows_of(
 # How the gathering ended.
 DONE = 0
 NEEDS_ROOM = 1  # no room for another producer, event or epoch: grow or empty them and continue
-MARKER = 2  # an unusual control batch: the caller calls end_txn for it
+MARKER = 2  # an unusual control batch: the caller reads its record, and calls end_txn if it has one
 
 TRANSACTIONAL, CONTROL, LOG_APPEND_TIME = 1 << 4, 1 << 5, 1 << 3
 MARKER_SIZE = 17  # of the record in a marker's batch as every broker writes it
@@ -81,8 +82,9 @@ def gather(
 ) -> tuple[int, int]:
     """Process the batches from row `start` on; returns (the first row that is not processed, how it ended).
 
-    `counts` holds how many producers, events and epochs there are, and the latest epoch. `slots` maps a
-    producer's id to its row: open addressing, its size a power of two above the number of producers.
+    `counts` holds how many producers, events and epochs there are, and the latest epoch. `slots` is a hash
+    table with open addressing, from a producer's id to its row. Its size is a power of two above the number
+    of producers.
     """
     for index in range(start, len(headers)):
         batch: Any = headers[index]

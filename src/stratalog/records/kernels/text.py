@@ -48,7 +48,7 @@ _words: list[str] = []
 
 
 def _word(text: str) -> int:
-    """The number by which kernels refer to a word."""
+    """Add a word; returns the number by which kernels refer to it."""
     _words.append(text)
     return len(_words) - 1
 
@@ -61,7 +61,7 @@ KEY_SIZE = _word(" keySize: ")
 VALUE_SIZE = _word(" valueSize: ")
 SEQUENCE = _word(" sequence: ")
 HEADER_KEYS = _word(" headerKeys: [")
-RECORD_CRC = _word(" isValid: false crc: ")  # and the same for true
+RECORD_CRC = _word(" isValid: false crc: ")  # the next word is for true
 _word(" isValid: true crc: ")
 INDENT = _word("|")
 KEY = _word(" key: ")
@@ -74,7 +74,7 @@ LAST_SEQUENCE = _word(" lastSequence: ")
 PRODUCER_ID = _word(" producerId: ")
 PRODUCER_EPOCH = _word(" producerEpoch: ")
 LEADER_EPOCH = _word(" partitionLeaderEpoch: ")
-# One for each combination of the three bits of the attributes from TRANSACTIONAL on.
+# A word for each combination of the three bits of the attributes from TRANSACTIONAL on.
 FLAGS = len(_words)
 for _bits in range(8):
     _flags = [str(bool(_bits & bit)).lower() for bit in (1, 2)]
@@ -85,11 +85,11 @@ LEGACY_OFFSET = _word("offset: ")
 POSITION = _word(" position: ")
 SIZE = _word(" size: ")
 MAGIC = _word(" magic: ")
-# One for each number that a codec may have.
+# A word for each number that a codec may have.
 CODECS = len(_words)
 for _name in ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown"):
     _word(f" compresscodec: {_name} crc: ")
-IS_VALID = _word(" isvalid: false\n")  # and the same for true
+IS_VALID = _word(" isvalid: false\n")  # the next word is for true
 _word(" isvalid: true\n")
 
 WORDS = np.frombuffer("".join(_words).encode("ascii"), np.uint8).copy()
@@ -118,12 +118,12 @@ def write_lines(
     gaps: NDArray[np.int64],
     parts: NDArray[np.int64],
 ) -> tuple[int, int, int, tuple[int, int, int]]:
-    """Write the lines of these rows. The line of a batch comes before those of its records, if it has any.
+    """Write the lines of these rows; the line of each batch comes before the lines of its records.
 
-    `at` is (row, first batch whose line is not written, offset of the record before); batches up to
+    `at` is (row, first batch whose line is not written, offset of the record before); batches before
     `batches_end` that have no line yet get one at the end. `base_position` is the position of data[0] in the
     file. `gaps` gets (offset, offset of the next record) if the second is not the number after the first.
-    `parts` is working memory of PARTS_SHAPE: a kernel that allocates memory cannot run without Numba.
+    `parts` is working memory of PARTS_SHAPE: a kernel that allocates memory cannot be loaded without Numba.
     Returns (bytes written, gaps written, why it stopped, at).
     """
     row_index, due, _ = at
@@ -174,7 +174,7 @@ def needed_size(row: Any) -> Any:
 
 @kernel
 def write_batch(batch: Any, base_position: int, parts: NDArray[np.int64], out: Bytes, at: int) -> Any:
-    """The line of one batch; the caller has LONGEST_BATCH bytes left.
+    """Write the line of one batch, at most LONGEST_BATCH bytes; returns the position after it.
 
     It first collects the words and the number after each, then writes them in one loop: twenty separate calls
     would take LLVM four seconds to compile.
@@ -245,7 +245,7 @@ def _write_metadata(data: Bytes, row: Any, batch: Any, out: Bytes, at: int) -> i
 
 @kernel
 def _write_header_keys(data: Bytes, position: int, size: int, count: int, out: Bytes, at: int) -> int:
-    """The keys of a record's headers with commas between them; the decoder has checked their sizes."""
+    """Write the keys of a record's headers, with commas between them; the decoder has checked their sizes."""
     end = position + size
     for i in range(count):
         if i > 0:
@@ -260,9 +260,9 @@ def _write_header_keys(data: Bytes, position: int, size: int, count: int, out: B
 
 @kernel
 def _write_legacy_crc(data: Bytes, row: Any, magic: int, out: Bytes, at: int) -> int:
-    """Write the message's own checksum: every v0 and v1 message has one, also an inner message.
+    """Write the message's own checksum: every v0 and v1 message has one, inner messages too.
 
-    The row has the end of the message.
+    The `headers_position` of the row is the end of the message.
     """
     start = row.key_position - (30 if magic == 1 else 22)
     stored = load_u32(data, start + 12)

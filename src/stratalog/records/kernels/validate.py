@@ -57,7 +57,7 @@ ROWS = 256  # how many records `check_ready` decodes at a time
 
 
 class SetRules(NamedTuple):
-    """The rules for the batches of a set. The set ends before the first batch above `highest_epoch`."""
+    """The rules for a set of batches. It ends before the first one whose epoch is above `highest_epoch`."""
 
     from_zero: bool
     required_epoch: int
@@ -288,7 +288,7 @@ def check_and_stamp(
 def check_ready(data: Bytes, rules: NDArray[np.int64], now: int) -> tuple[int, Any]:
     """Check whether a client's set is ready to be written once its offsets and epoch are set.
 
-    A ready set is a single valid v2 batch that fills `data`, without attributes and producer.
+    A ready set is a single valid v2 batch that fills `data`, without attributes or a producer.
     `rules` are (largest size of a batch, whether records need keys, `before_max` and `after_max` of the
     RecordRules): one array, because passing a number costs as much as passing an array.
 
@@ -297,7 +297,7 @@ def check_ready(data: Bytes, rules: NDArray[np.int64], now: int) -> tuple[int, A
     other = (0, np.int64(-1))
     if data.size < SMALLEST_V2 + LOG_OVERHEAD or data.size > rules[0]:
         return other
-    # The header first: it rules out most sets that are not ready, and the CRC takes a hundred times as long.
+    # The header is checked first: it rules out most other sets, and the CRC takes a hundred times as long.
     if load_u8(data, MAGIC_AT) != 2 or load_i32(data, 8) != data.size - LOG_OVERHEAD:
         return other
     if load_i64(data, 0) != 0 or load_i16(data, 21) != 0 or load_i64(data, 43) > NO_PRODUCER_ID:
@@ -324,9 +324,9 @@ def stamp_batch(
     append_time: bool,
     max_timestamp: int,
 ) -> Any:
-    """Set the offsets, epoch and timestamps of a table's first v2 batch, in its header and its row.
+    """Set offsets, epoch, timestamp type and largest timestamp of a table's first batch, in header and row.
 
-    Returns its first offset.
+    The batch is v2. Returns its first offset.
 
     It does what `set_last_offset`, `set_partition_leader_epoch` and `set_max_timestamp` do, in a tenth of the
     time. As there, the CRC is only computed again if the timestamp type or largest timestamp changes.

@@ -79,8 +79,8 @@ def walk(
     """Write a row to `table` for each whole batch in data[start:end].
 
     Returns (rows written, position just past the last batch, why it stopped). A batch with a wrong checksum
-    has valid = False and the walk continues: its length was plausible. With check_crc off every batch is
-    valid.
+    has valid = False and the walk continues: its length was plausible. With check_crc off every batch
+    counts as valid.
     """
     count = 0
     position = start
@@ -187,7 +187,7 @@ def ascend(batches: BatchTable, seen_offset: int) -> tuple[bool, int]:
 
 @kernel(size=lambda batches: 100 * len(batches))
 def run_facts(batches: BatchTable) -> tuple[int, int]:
-    """(the records that the headers count, the timestamp type of all batches or MIXED).
+    """(the sum of the record counts in the headers, the timestamp type of all batches or MIXED).
 
     The type is a number of `TimestampType`: -1 for v0, which has no timestamps. Negative counts are not
     added.

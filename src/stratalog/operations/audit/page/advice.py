@@ -38,8 +38,9 @@ class NextCommand(NamedTuple):
 def next_commands(findings: Iterable[AuditFinding], directories: Sequence[str]) -> list[NextCommand]:
     """What to run, in this order. A repair comes after its dry run, indexes after logs, a new audit last.
 
-    The worst findings come first. If several recoveries of one directory are recommended, only the one that
-    includes the others is listed: a recovery without --salvage would cut off what one with --salvage keeps.
+    Commands for the worst findings come first. If several recoveries of one directory are recommended, only
+    the one that includes the others is listed: a recovery without --salvage would cut off what one with
+    --salvage keeps.
     """
     found: dict[str, NextCommand] = {}
     for finding in findings:

@@ -1,7 +1,7 @@
 """The report and its map as one compact document for the page; its size is bounded, whatever is on the disk.
 
 Texts that repeat are written once. Numbers that JavaScript cannot hold exactly become text. If there are very
-many segments, neighbours without findings become one bar. If there are very many findings or partitions, the
+many segments, neighbours without damage become one bar. If there are very many findings or partitions, the
 worst stay, and the document says how many are left out.
 """
 
@@ -124,7 +124,7 @@ def _chosen_strips(report: AuditReport, found: AuditMap) -> list[tuple[Partition
 
 
 def _merging(strips: Sequence[tuple[PartitionStrip, object]]) -> int:
-    """How many neighbours without findings become one bar; 1 if all segments can be drawn."""
+    """How many neighbours without damage become one bar; 1 if all segments can be drawn."""
     bars = sum(len(strip.segments) for strip, _ in strips)
     return -(-bars // MOST_BARS) or 1
 
@@ -143,7 +143,7 @@ def _topics(topics: Sequence[AuditedTopic]) -> list[list[Any]]:
 def _strip(
     strip: PartitionStrip, counts: Counter[Severity], texts: _Texts, merging: int, most: int
 ) -> dict[str, Any]:
-    # If not all fit: lost offsets before removed ones, and the newest epochs.
+    # If not all fit, lost offsets are kept before removed ones, and the newest epochs before older ones.
     gaps = sorted(sorted(strip.gaps, key=lambda gap: not gap.is_lost)[:most])
     horizon = strip.horizon
     marks = strip.marks

@@ -1,6 +1,6 @@
 """Reads damaged regions for the page: their bytes, a little around them, and the headers there.
 
-A task reads one region, on threads or on an executor, and never more than a few megabytes of it: of a larger
+A task reads one region, on a thread or on an executor, and never more than a few megabytes of it: of a larger
 region it takes samples. Batches before a region are found by a search that begins a little before it, because
 nothing in a log points backwards.
 """
@@ -34,7 +34,7 @@ MOST_HEADERS = 2  # on either side of a region
 MOST_INSIDE = 4
 _WHOLE_BATCH = 1 << 20  # checksums of larger batches are not computed
 _WHOLE_REGION = 4 << 20  # larger ones are sampled
-_SAMPLE = 1024  # bytes of a cell
+_SAMPLE = 1024  # bytes read of each cell in a sampled region
 _EXCERPT = 256  # bytes shown from the start of a region on
 _BEFORE = 64  # bytes shown before the start of a region, and on both sides of its end
 _NEAR = 64 << 10  # how far back to search for a batch at first
@@ -101,7 +101,7 @@ def regions_of(findings: Sequence[AuditFinding]) -> list[RegionTask]:
 
 
 def _task_of(finding: AuditFinding) -> RegionTask | None:
-    """The region of a finding; None for a note, and for one that names no bytes of a segment."""
+    """The region of a finding; None for a note, and for a finding without bytes of a segment."""
     if finding.severity is Severity.NOTE or finding.position is None or not finding.size:
         return None
     try:
@@ -211,7 +211,7 @@ def _before(
 
 
 def _batch_size(header: Bytes) -> int:
-    """The size that a header says, in any format; 0 without a whole length."""
+    """The size that a header says, in any format; 0 if its length field is not whole."""
     if len(header) < LOG_OVERHEAD:
         return 0
     return int.from_bytes(header[8:LOG_OVERHEAD].tobytes(), "big", signed=True) + LOG_OVERHEAD

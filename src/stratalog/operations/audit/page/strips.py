@@ -58,9 +58,9 @@ class RetentionHorizon(NamedTuple):
     """What retention would delete now: everything below `offset`, which is `due_size` bytes.
 
     Without a high watermark in the checkpoint, all records count as replicated. `time_ms` is the time before
-    which records are too old, None without retention.ms. `next_ms` is when the first kept segment will be
-    deleted, if the time rule does it. `refusal` says why nothing is known; then the other fields have their
-    defaults.
+    which records are too old, None if the time rule does not apply. `next_ms` is when the first kept segment
+    will be deleted, if the time rule does it. `refusal` says why nothing is known; then the other fields have
+    their defaults.
     """
 
     offset: int | None = None
@@ -126,7 +126,7 @@ def _bar(segment: AuditedSegment) -> SegmentBar:
 
 
 def _epochs(partition: AuditedPartition) -> tuple[EpochEntry, ...]:
-    """The leader epochs of the batches; if an earlier audit has read them, of leader-epoch-checkpoint."""
+    """The leader epochs of the batches, or of leader-epoch-checkpoint if an earlier audit has read them."""
     if not partition.is_whole:
         return (partition.facts.epochs or ())[-MOST_EPOCHS:]
     stitch = EpochStitch()
