@@ -4,7 +4,7 @@
 `ls` and `doctor` of the small log directory that a Kafka 4.3.1 left after a clean stop. The limit is what
 each has to import: nothing for `--version`; click, NumPy and the code that reads logs for the other two.
 
-`first_*`: seconds with an empty cache of kernels, against the last commit before the first use was made
+`first_*`: seconds with an empty cache of kernels, against the last commit before the work that made it
 faster. Measured are `append` of one line and of 10,000 lines to a new log, and `recover` of the directory
 that a killed Kafka 4.3.1 left, as it is and with 64 MiB in one log. The limit is the time to compile kernels,
 if there is too much work for plain Python. The benchmark takes some minutes.

@@ -383,7 +383,8 @@ def _of_aborted(
         name = join_path(partition, file.name)
         try:
             version = refused_version(disk.read_file(join_path(directory, name)) or b"", file.offset)
-        except DiskError as error:  # a folder, or not for the broker's user either: reported elsewhere
+        except DiskError as error:
+            # A folder, or a file that the broker's user may not read either, is reported elsewhere.
             if (refusal := unreadable(disk, directory, name, error)).is_unseen:
                 yield refusal
             continue

@@ -161,7 +161,7 @@ class _Recovery:
         )
 
     def _begin(self) -> None:
-        """Lock the directories that are not left alone, finish interrupted work in them, and read all."""
+        """Lock the directories that are not left alone, finish interrupted work there, and look into all."""
         self._tell(Phase.SURVEYING)
         places = {"--quarantine": self._options.quarantine, "--work-dir": self._options.work_dir}
         for option, place in places.items():

@@ -73,9 +73,9 @@ def read_task(
 
     CorruptRecordError names the file and byte of damage, unless damage is skipped; OffsetOutOfRangeError
     names offsets that were lost since the read was planned, unless failOnDataLoss is false. `on_omission` is
-    then called for what is skipped or lost. `pickers` choose among the records of their partitions.
-    A thread that reads one task after the other gives the same `memory` to each. With `lines`, the first
-    column has the lines that it makes of the records of each partition.
+    called for what is skipped or lost without an error. `pickers` choose among the records of their
+    partitions. A thread that reads one task after the other gives the same `memory` to each. With `lines`,
+    the first column has the lines that it makes of the records of each partition.
     """
     disk = disk or reader_for(*{split.directory for split in task.splits})
     memory = memory or ReadMemory()
@@ -281,8 +281,8 @@ class _SplitReader:
     ) -> Generator[pa.RecordBatch, None, bool]:
         """Read as far as byte `end`; after damage, continue at the next batch that is found.
 
-        Returns whether everything could be read. If a batch's length is too large, the batch looks cut off at
-        the end of the file.
+        Returns whether everything could be read. A batch that looks cut off at the end counts as damage too:
+        perhaps only its length is wrong, and whole batches follow.
         """
         is_whole = True
         self._seen.last_in_file = -1

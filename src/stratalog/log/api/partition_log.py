@@ -131,7 +131,7 @@ class PartitionLog(LogApi):
     def last_stable_offset(self) -> int:
         """Where a read_committed reader ends: the first record of an open transaction, or the log's end."""
         # The batch of that record may begin before the log's start; then the log's own `last_stable_offset`
-        # is before it too.
+        # is below the start too.
         return max(self._log.last_stable_offset, self._log.log_start_offset)
 
     @property

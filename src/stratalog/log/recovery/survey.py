@@ -433,7 +433,8 @@ def _segment_states(
         SegmentState(files.base_offset, files.log.size, checks[files.base_offset].needs_load_pass)
         for files in inventory.segments
     ]
-    # After a clean close everything counts as flushed, but a broker still cuts the tail of the last segment.
+    # After a clean close everything counts as flushed. Only the last segment is not protected: recovery may
+    # cut its tail, although a broker would not.
     point = INT64_MAX if settings.had_clean_shutdown else settings.recovery_point
     for state in states[: floor_segment(states, point)]:
         state.is_protected = True
