@@ -62,7 +62,8 @@ def read_pending_move(disk: DiskReader, directory: str) -> PendingMove | None:
 def finish_pending_move(disk: Disk, directory: str, others: Collection[str]) -> None:
     """Retire the old log if both the old log and its copy here have the partition's name.
 
-    Needs the locks of this directory and of `others`. If the old log is in none of these, nothing is changed.
+    Needs the locks of this directory and of `others`. If the old log is in a directory that is not among
+    `others`, nothing is changed, and the note stays.
     """
     data = disk.read_file(_path(directory))
     if data is None:

@@ -19,7 +19,7 @@ from stratalog.limits import INT32_MAX
 from stratalog.log.partition_metadata import topic_id_from_text
 
 # A producer's `batch.size` is 16 KiB by default, and a broker accepts batches up to max.message.bytes. Sizes
-# in between are cheapest to read, and a batch of this size is encoded without allocating more memory.
+# in between are cheapest to read.
 DEFAULT_BATCH_SIZE = 1 << 16
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SINK_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")

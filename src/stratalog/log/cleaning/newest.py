@@ -33,7 +33,7 @@ class NewerRecords(Protocol):
         """Whether `find` needs the hashes of the keys of the segment with this base offset."""
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """Write for each row its own offset if it is the last of its key, else a later one; -1 if unknown."""
+        """Write for each row a later offset if a newer record replaces it, else its own offset or -1."""
 
 
 class ReplacedRecords:
@@ -49,7 +49,7 @@ class ReplacedRecords:
         return False
 
     def find(self, run: DecodedRun, found: NDArray[np.int64]) -> None:
-        """As in the protocol. It is known whether there is a newer record, but not its offset."""
+        """Write INT64_MAX for each record that a newer one replaces, and -1 for all others."""
         offsets = run.rows["offset"]
         places = np.searchsorted(self._offsets, offsets)
         is_inside = places < len(self._offsets)

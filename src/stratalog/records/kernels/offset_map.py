@@ -75,7 +75,8 @@ def _stored(state: NDArray[np.int64], offset: Any) -> Any:
     if state[ENTRIES] == 0:
         state[BASE] = max(np.int64(0), offset - REACH)
     base = state[BASE]
-    # The number 1 always means offset 0, so the offset of a record gets it only if the base is 0.
+    # `put_sampled` stores the number 1 for offset 0, whatever the base is. So the offset of a record gets it
+    # only if the base is 0.
     if offset - base > _OFFSET - 1 or offset < base or (offset == base and base > 0):
         return np.int64(0)
     return offset - base + 1
@@ -275,8 +276,9 @@ def put_sampled(
 ) -> bool:
     """Like `put_records`, but only for keys that are in the map or in a `sampled` batch.
 
-    A key with no record that may be stored gets offset 0, so that no record counts as older. Returns whether
-    the map was full, or an offset was out of reach.
+    If all records of a sampled key are in skipped batches or below `start_offset`, the key gets offset 0:
+    then none of its records counts as replaced. Returns whether the map was full, or an offset was out of
+    reach.
     """
     slots_count = len(slots) // WORDS
     row = 0
