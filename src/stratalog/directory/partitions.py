@@ -25,7 +25,6 @@ from stratalog.directory.kind import keeps_its_partitions
 from stratalog.directory.layout import PartitionEntry
 from stratalog.errors import DiskError, InvalidNameError, UsageError
 from stratalog.files.entries import DirectoryEntry, EntryKind
-from stratalog.files.lock import is_locked
 from stratalog.files.names import (
     DirectoryState,
     FileKind,
@@ -168,7 +167,7 @@ def _marks_in(disk: DiskReader, directory: str) -> _Marks:
     checkpoints = DirectoryCheckpoints(disk, directory)
     is_in_use = True  # unless the lock shows that it is not
     with suppress(DiskError, UsageError):
-        is_in_use = is_locked(directory)
+        is_in_use = disk.is_in_use(directory)
     return _Marks(
         _read(checkpoints.log_start_offsets),
         _read(checkpoints.recovery_points),

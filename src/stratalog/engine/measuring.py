@@ -101,6 +101,9 @@ class ReadingDisk(DiskReader):
     def is_read_only(self, path: Path) -> bool:
         return self._inner.is_read_only(path)
 
+    def is_in_use(self, directory: Path) -> bool:
+        return self._inner.is_in_use(directory)
+
     def is_same_device(self, path: Path, other: Path) -> bool:
         return self._inner.is_same_device(path, other)
 

@@ -23,7 +23,7 @@ import time
 from contextlib import suppress
 from enum import Enum
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
 from stratalog.errors import DiskError, LogDirLockedError, UsageError
@@ -32,8 +32,10 @@ from stratalog.files.entries import Path
 from stratalog.files.names import LOCK
 from stratalog.files.ownership import hand_over, ownership_for_file
 from stratalog.files.paths import join_path
-from stratalog.files.reading import DiskReader
 from stratalog.files.refusals import Refusing, refused
+
+if TYPE_CHECKING:
+    from stratalog.files.reading import DiskReader
 
 # struct flock on 64-bit Linux: type, whence, start, length (0: to the end of the file), process.
 _FLOCK = struct.Struct("@hhqqi4x")

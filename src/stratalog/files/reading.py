@@ -30,6 +30,7 @@ from stratalog.files.entries import (
     entry_of,
     file_id,
 )
+from stratalog.files.lock import is_locked
 from stratalog.files.refusals import Refusing, refused
 
 if TYPE_CHECKING:
@@ -179,6 +180,10 @@ class DiskReader:
         name = os.fspath(path)
         with Refusing("look at the file system of", name):
             return bool(os.statvfs(name).f_flag & os.ST_RDONLY) or _is_stopped(os.stat(name).st_dev)
+
+    def is_in_use(self, directory: Path) -> bool:
+        """Whether somebody holds the lock of a log directory now. Creates, locks and changes nothing."""
+        return is_locked(directory)
 
     def is_same_device(self, path: Path, other: Path) -> bool:
         """Whether a file can be renamed from one directory to the other."""

@@ -25,7 +25,6 @@ from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_re
 from stratalog.directory.session import absolute_paths
 from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.errors import CorruptCheckpointError, DiskError
-from stratalog.files.lock import is_locked
 from stratalog.files.names import META_PROPERTIES, PARTITION_METADATA, FileKind
 from stratalog.files.paths import absolute_path, join_path
 from stratalog.files.reading import DiskReader
@@ -287,7 +286,7 @@ class Checkup:
             directory=path,
             partitions_count=len(partitions),
             is_clean=was_shut_down(self.disk, path),
-            is_in_use=is_locked(path),
+            is_in_use=self.disk.is_in_use(path),
             unflushed_size=unflushed_size,
         )
 

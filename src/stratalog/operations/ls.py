@@ -17,7 +17,6 @@ from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.partitions import FoundPartition, list_partitions
 from stratalog.directory.session import unique_paths
 from stratalog.errors import CorruptRecordError, StratalogError
-from stratalog.files.lock import is_locked
 from stratalog.files.names import DirectoryState
 from stratalog.files.paths import parent_path
 from stratalog.files.reading import DiskReader
@@ -81,7 +80,7 @@ class TopicListing:
             directory=path,
             partitions_count=sum(each.state is DirectoryState.LIVE for each in found),
             is_clean=was_shut_down(self.disk, path),
-            is_in_use=is_locked(path),
+            is_in_use=self.disk.is_in_use(path),
         )
 
     def _partition(self, found: FoundPartition) -> ListedPartition:

@@ -20,7 +20,6 @@ from stratalog.directory.node import find_node
 from stratalog.directory.topic_configs import TopicConfigs
 from stratalog.directory.write_journal import STAGED_PREFIX
 from stratalog.errors import LogDirLockedError, UsageError
-from stratalog.files.lock import is_locked
 from stratalog.files.names import DirectoryState, TopicPartition, check_topic_name
 from stratalog.files.paths import command_text
 from stratalog.files.reading import DiskReader
@@ -182,9 +181,9 @@ def find_target(disk: DiskReader, options: WriteOptions) -> WriteTarget:
 def _is_locked_by_others(disk: DiskReader, directory: str) -> bool:
     """Whether something other than a write holds the lock. A write may begin or end between the checks."""
     is_alone = not has_other_writes(disk, directory)
-    return (
-        is_alone and is_locked(directory) and not has_other_writes(disk, directory) and is_locked(directory)
-    )
+    if not is_alone or not disk.is_in_use(directory):
+        return False
+    return not has_other_writes(disk, directory) and disk.is_in_use(directory)
 
 
 def has_other_writes(disk: DiskReader, directory: str, own: str | None = None) -> bool:
