@@ -1,8 +1,9 @@
 """The storages that logs can be read from: what a user's path means, and which reader it gets.
 
 So far the only one is this machine's file system. Another storage, such as an object store, needs its own
-`DiskReader` (`reading.py`) with ids that are text, and this module must accept its addresses. No other code
-takes a path or an id apart. Writing and changing stay local, and their paths go through `local_path`.
+`DiskReader` (`reading.py`) with ids that are text, and this module must accept its addresses. Other code
+joins paths and takes them apart with `paths.py`, and never looks into an id. Writing and changing stay local,
+and their paths go through `local_path`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which member of a group has which partitions, from the records that the newer protocols write for members.
 
-A member of a classic group has its partitions in the record of the group, which the table of members shows.
+For a classic group, the record of the group has the partitions of each member (see the table of members).
 The consumer and the share protocol write a record for each member, with topic ids instead of names.
 """
 

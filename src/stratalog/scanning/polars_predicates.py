@@ -50,7 +50,7 @@ _INTEGERS = {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64
 
 
 def from_polars(predicate: pl.Expr | None) -> Predicate:
-    """The predicate of an expression; ALWAYS without one."""
+    """The predicate of an expression; ALWAYS if there is no expression."""
     if predicate is None:
         return ALWAYS
     try:

@@ -176,7 +176,7 @@ def _runner(
 def met_on(host: str, value: Result | StratalogError) -> Result | StratalogError:
     """The outcome of a task. An error names its host, unless the driver runs there too.
 
-    Another host may have another disk, another user and other memory.
+    The name is needed because another host may have another disk, another user and other memory.
     """
     if isinstance(value, StratalogError) and host != socket.gethostname():
         return value.on_host(host)

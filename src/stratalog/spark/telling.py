@@ -1,9 +1,9 @@
 """Reports to the driver what a worker leaves out of a read. Spark itself has no channel for that.
 
 There are two ways, and both lead to the `listening.Listener` of the read. A message through a socket on the
-driver's machine arrives at once, even if the query then stops early, as with a LIMIT. An accumulator of
-Spark's arrives from any machine, but only with a task that has ended normally. A worker that is not on the
-driver's machine also writes to its stderr. docs/decisions/0028-telling-the-driver.md has the reasons.
+driver's machine arrives at once, even if the query then stops early, as with a LIMIT. A Spark accumulator
+arrives from any machine, but only with a task that has ended normally. A worker that is not on the driver's
+machine also writes to its stderr. docs/decisions/0028-telling-the-driver.md has the reasons.
 """
 
 from __future__ import annotations

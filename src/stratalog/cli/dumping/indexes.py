@@ -117,7 +117,7 @@ def _log_of(disk: DiskReader, path: str, printer: Printer) -> Iterator[LogLookup
 
 
 def _check_offset_index(index: OffsetIndex, log: LogLookup) -> None:
-    """Check the index on its own, and that its last entry leads to a batch that does not start after it."""
+    """Check the index, and that the batch of its last entry does not start after the entry's offset."""
     index.sanity_check(log.size)
     entry = index.last_entry
     batch = log.batch_at(entry.position)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import logging
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ from stratalog.directory.partitions import FoundPartition, list_partitions, part
 from stratalog.errors import MissingPathError, NotALogDirectoryError, UsageError
 from stratalog.files.disk import EntryKind
 from stratalog.files.names import TopicPartition, near_name
-from stratalog.files.paths import join_path
+from stratalog.files.paths import join_path, last_name, parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.files.storage import readable_path
 from stratalog.jobs.reading.options import ReadOptions, listed
@@ -102,7 +101,7 @@ def partitions_in(disk: DiskReader, path: str, *, may_be_empty: bool = False) ->
 
 def _glob(disk: DiskReader, path: str) -> Iterator[str]:
     """The directories that a pattern matches, level by level."""
-    parent, name = os.path.split(path)
+    parent, name = parent_path(path), last_name(path)
     parents = list(_glob(disk, parent)) if _WILD.search(parent) else [parent]
     for each in parents:
         status = disk.status(each)

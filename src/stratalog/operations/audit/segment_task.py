@@ -1,4 +1,4 @@
-"""Audits one segment in one pass: checks its bytes, compares its batches with each other and its indexes.
+"""Audits one segment in one pass: checks bytes, compares batches with each other and with the indexes.
 
 A task needs only the files of its segment, so the segments of one log can be audited in parallel, on threads
 or on executors. Results that depend on earlier segments are returned in a form that can be combined
@@ -317,7 +317,10 @@ class _Look:
                     self._say(AuditKind.INVALID_RECORDS, at, size, offset, sentence(error.reason))
 
     def _take_bad(self, part: Part, row: np.void, last_before: int) -> None:
-        """Record a batch with a wrong checksum, joined to such neighbours. Its own offset may be wrong."""
+        """Record a batch with a wrong checksum; neighbours of this kind become one finding.
+
+        The offset is taken from the batch before it, because its own may be wrong.
+        """
         start = part.position + int(row["position"])
         end = start + int(row["size"])
         if self._bad is not None and self._bad[1] == start:

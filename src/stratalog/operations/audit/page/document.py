@@ -26,7 +26,7 @@ from stratalog.version import __version__
 MOST_FINDINGS = 5_000
 MOST_STRIPS = 5_000
 MOST_BARS = 30_000
-MOST_MARKS = 20_000  # gaps of all partitions, and as many epochs and transactions
+MOST_MARKS = 20_000  # of each kind, in all partitions: gaps, epochs, open transactions
 MOST_TOPICS = 2_000
 OTHER_TOPICS = "other topics"
 LARGEST_EXACT = 2**53 - 1  # the largest number that JavaScript holds exactly
@@ -35,7 +35,7 @@ _Place = tuple[str, str]
 
 
 class _Texts:
-    """Numbers texts, so that each is written once."""
+    """Gives each text a number, so that it is written only once."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -37,8 +37,8 @@ class HeaderField(NamedTuple):
 class DecodedHeader(NamedTuple):
     """The header at a byte of a file.
 
-    `size` is the batch size that it says, None if no batch can have it. `is_valid` is None if the checksum
-    could not be computed, because the batch is not whole or too large.
+    `size` is the size that the header gives the batch, None if no batch can have it. `is_valid` is None if
+    the checksum could not be computed, because the batch is not whole or too large.
     """
 
     position: int
