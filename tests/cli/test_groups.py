@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,24 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
     (commit,) = document["commits"]
     assert (commit["topic"], commit["committed_offset"], commit["lag"]) == ("rolled", 7, 73)
     assert document["totals"]["groups"] == 1
+
+
+@pytest.mark.parametrize("data", [b"", bytes(43), b"version: 0\n"], ids=["empty", "zeros", "cut"])
+def test_a_damaged_partition_metadata_does_not_stop_readers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
+) -> None:
+    """A file of another topic stopped `groups`, and `cat` of its own topic."""
+    root = shutil.copytree(CLEAN, tmp_path / "data")
+    commands = (["groups"], ["cat", "--topic", "rolled", "-e"])
+    healthy = []
+    for command, *options in commands:
+        assert main.run([command, str(root), *options]) == 0
+        healthy.append(capsys.readouterr().out)
+    (root / "rolled-0" / "partition.metadata").write_bytes(data)
+
+    for (command, *options), expected in zip(commands, healthy, strict=True):
+        assert main.run([command, str(root), *options]) == 0
+        assert capsys.readouterr().out == expected
 
 
 def test_a_wrong_name_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
