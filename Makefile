@@ -56,19 +56,19 @@ kernels: set-up
 quick-tests: kernels
 	$(IN_MEMORY) STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
 
-# Chromium is installed beside the set-up. While the kernels are compiled, what needs none of them runs. The unit tests come last, as they share two cores
-# evenly: nothing else is left to run alone at the end.
+# Debian's packages are installed beside the set-up. While the kernels are compiled, what needs none of them runs.
+# The unit tests come last, as they share two cores evenly: nothing else is left to run alone at the end.
 .PHONY: test
 test:  ## All of it: quick with seeded counts, real Kafka, Spark
-	@$(MAKE) $(AT_ONCE) kernels chromium check test-uncompiled test-kafka spark-processes spark-session test-seeded
+	@$(MAKE) $(AT_ONCE) kernels debian check test-uncompiled test-kafka spark-processes spark-session test-seeded
 
-# For the tests of the page of an audit. Without it they are skipped and say why.
-.PHONY: chromium
-chromium:
-	@sh tools/chromium.sh
+# Chromium for the page of an audit, kcat for `cat`. Without them their tests are skipped and say why.
+.PHONY: debian
+debian:
+	@sh tools/debian.sh
 
 .PHONY: test-seeded
-test-seeded: kernels chromium  ## The tests of quick, with at most a tenth of the deep counts instead of a handful
+test-seeded: kernels debian  ## The tests of quick, with at most a tenth of the deep counts instead of a handful
 	$(IN_MEMORY) STRATALOG_PROFILE=ci $(LATER) $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled
@@ -86,7 +86,7 @@ coverage: set-up  ## How much of the source the quick tests run, kernels as plai
 	$(PYTHON_IN) -m coverage report --skip-covered --skip-empty
 
 .PHONY: test-kafka
-test-kafka: kernels  ## Against a real Kafka from Maven Central
+test-kafka: kernels debian  ## Against a real Kafka from Maven Central
 	STRATALOG_PROFILE=$(COUNTS) $(PYTEST) -n $(WORKERS) $(BY_FILE) tests/kafka
 
 .PHONY: test-spark

@@ -1,4 +1,4 @@
-"""tools/set_up.sh and tools/chromium.sh: what they say if they cannot go on; nothing is done twice."""
+"""tools/set_up.sh and tools/debian.sh: what they say if they cannot go on; nothing is done twice."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def test_an_install_that_failed_is_tried_again(clone: Path, tmp_path: Path) -> N
     assert len(installs(notes)) == 2
 
 
-def find_chromium(folder: Path, **programs: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-    """What tools/chromium.sh does if PATH has only these programs and a few others, and asks apt-get for."""
+def find_programs(folder: Path, **programs: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """What tools/debian.sh does if PATH has only these programs and a few others, and asks apt-get for."""
     notes = folder / "notes"
     folder.mkdir(exist_ok=True)
     notes.touch()
@@ -122,7 +122,7 @@ def find_chromium(folder: Path, **programs: str) -> tuple[subprocess.CompletedPr
     for name, script in programs.items():
         program(folder / "bin" / name.replace("_", "-"), f"echo {name} $* >>{notes}\n{script}")
     done = subprocess.run(
-        [str(shutil.which("sh")), str(ROOT / "tools" / "chromium.sh")],
+        [str(shutil.which("sh")), str(ROOT / "tools" / "debian.sh")],
         env={"PATH": str(folder / "bin"), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
@@ -132,32 +132,39 @@ def find_chromium(folder: Path, **programs: str) -> tuple[subprocess.CompletedPr
     return done, [line for line in notes.read_text().splitlines() if line.startswith("apt_get")]
 
 
-def test_a_chromium_that_is_there_is_not_installed(tmp_path: Path) -> None:
-    done, asked = find_chromium(tmp_path, chromium="exit 0", apt_get="exit 0", id="echo 0")
+def test_programs_that_are_there_are_not_installed(tmp_path: Path) -> None:
+    there = {"google_chrome": "exit 0", "kcat": "exit 0"}
+    done, asked = find_programs(tmp_path, **there, apt_get="exit 0", id="echo 0")
 
     assert (done.returncode, done.stderr, asked) == (0, "", [])
 
 
-def test_a_missing_chromium_is_installed_by_root(tmp_path: Path) -> None:
-    done, asked = find_chromium(tmp_path, apt_get="exit 0", id="echo 0")
+def test_missing_programs_are_installed_by_root(tmp_path: Path) -> None:
+    done, asked = find_programs(tmp_path, apt_get="exit 0", id="echo 0")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.endswith("--no-install-recommends install chromium") for line in asked] == [True]
+    assert [line.endswith("--no-install-recommends install chromium kcat") for line in asked] == [True]
+
+
+def test_only_what_is_missing_is_installed(tmp_path: Path) -> None:
+    _, asked = find_programs(tmp_path, chromium="exit 0", apt_get="exit 0", id="echo 0")
+
+    assert [line.endswith("install kcat") for line in asked] == [True]
 
 
 def test_old_lists_of_packages_are_fetched_again(tmp_path: Path) -> None:
     script = f'case "$*" in *update*) : >{tmp_path}/new ;; *) [ -e {tmp_path}/new ] ;; esac'
 
-    done, asked = find_chromium(tmp_path, apt_get=script, id="echo 0")
+    done, asked = find_programs(tmp_path, apt_get=script, id="echo 0")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split()[-1] for line in asked] == ["chromium", "update", "chromium"]
+    assert [line.split()[-1] for line in asked] == ["kcat", "update", "kcat"]
 
 
-def test_a_chromium_that_cannot_be_had_is_said_and_not_an_error(tmp_path: Path) -> None:
-    done, _ = find_chromium(tmp_path / "a", apt_get="echo E: no network; exit 100", id="echo 0")
-    other, asked = find_chromium(tmp_path / "b", apt_get="exit 0", id="echo 1000")
+def test_programs_that_cannot_be_had_are_named_and_not_an_error(tmp_path: Path) -> None:
+    done, _ = find_programs(tmp_path / "a", apt_get="echo E: no network; exit 100", id="echo 0")
+    other, asked = find_programs(tmp_path / "b", apt_get="exit 0", id="echo 1000")
 
     assert (done.returncode, other.returncode, asked) == (0, 0, [])
-    assert "could not be installed: E: no network" in done.stderr
-    assert "its tests are skipped" in other.stderr
+    assert "Could not be installed: chromium kcat: E: no network" in done.stderr
+    assert "their tests are skipped" in other.stderr

@@ -19,6 +19,7 @@ from tests.kafka.jars import NEWEST, KafkaJars, KafkaUnavailableError, resolve
 from tests.kafka.log_oracle import LogOracle
 from tests.kafka.oracle import RecordsOracle
 from tests.kafka.recovery_quarry import Quarry, shared_quarry
+from tests.required import give_up
 
 T = TypeVar("T")
 
@@ -93,6 +94,4 @@ def had(get: Callable[[], T]) -> T:
     try:
         return get()
     except KafkaUnavailableError as error:
-        if os.environ.get("STRATALOG_REQUIRE_KAFKA") == "1":
-            pytest.fail(f"Kafka is required and cannot be had: {error}", pytrace=False)
-        pytest.skip(f"Kafka cannot be had: {error}")
+        give_up("Kafka", error)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
 
-from tests.operations.audit.page.chromium import find_chromium, give_up
+from tests.operations.audit.page.chromium import find_chromium
+from tests.required import give_up
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,6 @@ def browser() -> Iterator[Browser]:
         try:
             running = driver.chromium.launch(executable_path=path, args=arguments, timeout=120_000)
         except Error as error:
-            give_up(f"{path} does not start: {error.message.splitlines()[0]}")
+            give_up("Chromium", f"{path} does not start: {error.message.splitlines()[0]}")
         yield running
         running.close()
