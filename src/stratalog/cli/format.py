@@ -42,15 +42,20 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     multiple=True,
     metavar="TOPIC=COUNT",
     callback=parse_counts,
-    help="The number of partitions of a topic, also of a new one. By default, the highest number of its "
-    "partitions here says it; repeatable.",
+    help="The number of partitions of a topic, also of a new one. The default is the highest "
+    "partition number here plus one, or what the Spark sink has noted if that is more; repeatable.",
 )
 @click.option("--cluster-id", metavar="ID", help="The id of the cluster; by default a new one is generated.")
-@click.option("--node-id", type=click.IntRange(0), metavar="N", help="The id of the node; 1 by default.")
+@click.option(
+    "--node-id",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The id of the node; without --config, 1 by default.",
+)
 @click.option(
     "--controller",
     metavar="HOST:PORT",
-    help="Where the broker's controller will listen; localhost:9093 by default.",
+    help="Where the broker's controller will listen; without --config, localhost:9093 by default.",
 )
 @click.option(
     "--release",

@@ -33,7 +33,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
-    """Refuse a file whose folder does not exist, before hours of work, and a file in a log directory.
+    """Refuse a file whose folder does not exist, and a file in a log directory; called before hours of work.
 
     A command that only reads must change nothing in a log directory, but such a file could overwrite a log.
     """

@@ -25,7 +25,8 @@ class HostEstimate:
     now: int
 
     def __call__(self, disk: DiskReader, paths: Sequence[str]) -> NamedReport[EstimateReport]:
-        # A topic may be on some hosts only, or on a disk that cannot be read, which is a problem.
+        # It is not an error if this host lacks the topic. But an unreadable disk may have it, so the disk is
+        # reported.
         entries, unreadable = listed_partitions(disk, paths)
         names = names_among(entries, self.asked.names)
         if self.asked.names and not names and not unreadable:

@@ -74,7 +74,7 @@ def parse_start(text: str) -> Start:
 
 
 def chosen(paths: Sequence[str], names: Sequence[str], options: Mapping[str, str]) -> ReadOptions:
-    """A read of these topics and partitions, or without names of all but Kafka's internal topics.
+    """A read of these topics and partitions; without names, of all topics that are not Kafka's own.
 
     UsageError for a name that is both a topic and a partition of another topic. For a name that is not there,
     the read itself raises it. NotALogDirectoryError as in `check_places`.

@@ -2,14 +2,15 @@
 
 While a segment is appended to, Kafka maps its offset and time index at full size. So such a file is
 preallocated, with zeros after its entries. It is cut to its entries when the segment is rolled or closed.
-Here the files have the same bytes at the same moments, but they are read and written instead of mapped. Every
-entry is written immediately, so the entries in memory are a cache that may be dropped at any time.
+Here the files have the same bytes, apart from two cases in `docs/scenarios/segment.md`, but they are read and
+written instead of mapped. Every entry is written immediately, so the entries in memory are a cache that may
+be dropped at any time.
 
 An index opens when it is first used. Kafka then treats every slot of the file as an entry, even the zeros
 that a crash left; here zeros are not entries (`docs/formats/offset-index.md`).
 
-One thread changes an index, any number of threads read it. Readers get `IndexEntries`, which never change:
-growing writes after them, truncating creates new ones.
+One thread changes an index, any number of threads read it. Readers get `IndexEntries`, which never change: an
+append writes after them, and a truncation makes new ones.
 """
 
 from __future__ import annotations

@@ -191,7 +191,8 @@ def run_pack(
     Spark only passes on the text of an exception; our errors have attributes, so they are returned as values.
     """
     disk = DiskReader()
-    # Spark uses a worker again for later jobs, and other files may have these names by then.
+    # Close the files that an earlier job left open. Spark reuses processes, and by now other files may have
+    # these names.
     disk.close()
     outcomes: list[tuple[int, Result | StratalogError]] = []
     for number, task in members:

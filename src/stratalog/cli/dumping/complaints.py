@@ -48,7 +48,7 @@ class Complaints:
         self._unknown_offsets[_absolute(path)].append((index_offset, log_offset))
 
     def gaps(self, path: str, pairs: NDArray[np.int64]) -> None:
-        """Records that are not followed by the next offset: rows of (offset, next offset)."""
+        """Neighbouring records whose offsets do not follow each other: rows of both offsets."""
         self._gaps[_absolute(path)].append(pairs.copy())
 
     def tell(self, printer: Printer) -> None:

@@ -89,7 +89,7 @@ class GapTransactions:
 def follow_good(
     read_into: ReadInto, end: int, transactions: GapTransactions, producers: Collection[int]
 ) -> None:
-    """Process the batches of these producers before `end`, which are good."""
+    """Process the batches of these producers before `end`. All batches before `end` are intact."""
     if not producers:
         return
     ids = np.array(sorted(producers), np.int64)

@@ -56,7 +56,7 @@ class Scans(Protocol):
         ...
 
     def next_offset(self, segment: SegmentState) -> int:
-        """The next offset after the last segment, as its file is now."""
+        """The offset after the last record of this segment, which is the log's last, once it is cut."""
         ...
 
 
@@ -126,8 +126,8 @@ class RecoverySequence:
     def lacks_last_snapshot(self) -> bool:
         """Whether there was no snapshot at the log's end, where a clean shutdown writes one.
 
-        A log without records may lack it: a broker deletes snapshots at the log's start when it loads the
-        log, and writes this one at every second shutdown only.
+        A log without records may lack it: a broker that finds a snapshot at the log's start loads and deletes
+        it, and then writes none when it stops, because nothing has changed since that snapshot.
         """
         start = max(self._settings.log_start_offset, self.segments[0].base_offset)
         return self.log_end_offset in self.snapshots.written and self.log_end_offset > start
@@ -152,7 +152,7 @@ class RecoverySequence:
         scan = self._scans.whole(segment)
         self.epochs.add(scan.epoch_starts)
         if scan.stop is ScanStop.INVALID_OFFSET and not segment.is_protected:
-            # Kafka removes the whole segment: it does not know which of its offsets are wrong.
+            # Kafka empties the whole segment: it does not know which of its offsets are wrong.
             segment.is_emptied, segment.size, segment.aborted = True, 0, []
             return
         segment.aborted = state.add(scan)

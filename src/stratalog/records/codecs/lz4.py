@@ -4,9 +4,9 @@ at  size  field
  0     4  magic                  04 22 4d 18
  4     1  FLG                    version, independent blocks, block checksums, content size, content checksum
  5     1  BD                     most bytes in a block
- 6     8  content size           only if FLG says so; skipped
- 6     1  HC                     second byte of xxh32 of FLG to here; in magic-0 messages not checked
- 7        blocks: size (4, little endian, top bit: stored as it is), the bytes, [checksum], up to size 0
+ 6     8  content size           only if FLG says so; it is not compared with the content
+ ..    1  HC                     second byte of xxh32 of FLG to here; in magic-0 messages not checked
+ ..       blocks: size (4, little endian, top bit: stored as it is), the bytes, [checksum], up to size 0
 
 The frame is parsed here for two reasons: a block decoder that writes to a given place is twice as fast as the
 libraries' frame decoders; and Kafka's reader differs from these decoders in what it refuses and what it

@@ -1,13 +1,13 @@
 """Links what Numba has compiled into an image that needs neither Numba nor Python.
 
 Numba's object file has three functions for a kernel: the kernel itself, and two that convert Python's
-objects. An image calls only the kernel, which gets addresses and numbers, and memory for
-its result. An array is seven or more of these: memory manager, owner, count, item size, data, shape, strides.
-The first two are null, so that the kernel counts no references.
+objects. Only the kernel is called, with addresses and numbers, and with memory for its result. An array is
+passed as seven or more arguments: memory manager, owner, count, item size, data, shape, strides. The first
+two are null, so that the kernel counts no references.
 
-Not every kernel can be linked: one that allocates memory cannot, nor one that gets or returns something else
-than arrays of C's layout, int64, booleans and tuples of them. Only object files for x86-64 are read. On other
-machines, kernels are loaded with Numba.
+Not every kernel can be linked. It must not allocate memory. It must get only arrays of C's layout, int64,
+booleans and tuples of these, and return only integers of 64 bits, booleans, tuples of these, or nothing. Only
+object files for x86-64 are read. On other machines, kernels are loaded with Numba.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ def _interface(signature: Any) -> tuple[str, str, bool]:
         return parameters, "", False
     result = _returned(signature.return_type)
     is_as_expected = result.replace("Q", "q") == _part(function.args[0].pointee)
-    if not is_as_expected or "?" in result[1:-1].partition("(")[2]:  # C would pad a tuple in a tuple
+    if not is_as_expected or "?" in result[1:-1].partition("(")[2]:
+        # C would add padding after a boolean of an inner tuple, and the result would be read at wrong places.
         raise UnlinkableError(f"returns {signature.return_type}")
     is_tuple = isinstance(signature.return_type, types.BaseTuple)
     return parameters, result[1:-1] if is_tuple else result, is_tuple
