@@ -101,11 +101,8 @@ spark-processes: kernels
 	STRATALOG_PROFILE=$(COUNTS) $(PYTEST) -m "not session" tests/spark
 
 .PHONY: test-deep
-test-deep: check  ## Everything with the full counts; hours
-	STRATALOG_PROFILE=deep $(PYTEST) -n $(WORKERS) $(UNIT)
-	NUMBA_DISABLE_JIT=1 STRATALOG_PROFILE=ci $(PYTEST) -n $(WORKERS) tests/records/kernels
-	$(MAKE) $(AT_ONCE) COUNTS=deep test-kafka
-	$(MAKE) $(AT_ONCE) COUNTS=deep spark-session spark-processes
+test-deep: check kernels debian  ## Everything with the full counts; hours. Goes on where it was stopped (ARGS=--list)
+	$(PYTHON_IN) -m tools.deep --workers $(WORKERS) $(ARGS)
 
 .PHONY: bench
 bench: kernels  ## Run the benchmarks and write docs/benchmarks.md, on a quiet machine (ARGS="ls scan")
