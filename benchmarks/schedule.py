@@ -130,17 +130,29 @@ class Runs:
     def __init__(self, data: Data, turns: int) -> None:
         self.data, self._turns = data, turns
 
-    def probe(self, target: Target) -> dict[str, float]:
-        return self._fitted(target, "probe", [self.data.tiny, self.data.many])
+    def probe(self, targets: Sequence[Target]) -> dict[str, dict[str, float]]:
+        """What Spark costs on each target without data, by its name.
+
+        The targets take turns, because a machine is slower in one minute than in the next. The first turn is
+        not counted: Spark's jars are then read from the disk.
+        """
+        return self._fitted(targets, "probe", [self.data.tiny, self.data.many], uncounted=1)
 
     def fit(self, target: Target) -> dict[str, float]:
-        return self._fitted(target, "fit", self.data.directories[:2])
+        return self._fitted([target], "fit", self.data.directories[:2], uncounted=0)[target.name]
 
-    def _fitted(self, target: Target, action: str, paths: Sequence[Path]) -> dict[str, float]:
+    def _fitted(
+        self, targets: Sequence[Target], action: str, paths: Sequence[Path], *, uncounted: int
+    ) -> dict[str, dict[str, float]]:
         turns = min(self._turns, FIT_TURNS)
-        found = medians([measure(target, action, paths, before=lambda: None) for _ in range(turns)])
-        words = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
-        print(f"{action} on {target.name}: {words}", flush=True)
+        measured: dict[str, list[dict[str, float]]] = {target.name: [] for target in targets}
+        for _ in range(uncounted + turns):
+            for target in targets:
+                measured[target.name].append(measure(target, action, paths, before=lambda: None))
+        found = {name: medians(runs[uncounted:]) for name, runs in measured.items()}
+        for name, values in found.items():
+            words = ", ".join(f"{field} {value:.4g}" for field, value in values.items())
+            print(f"{action} on {name}: {words}", flush=True)
         return found
 
     def audit(self, target: Target, gigabytes: int, *, cached: bool = True) -> dict[str, float]:
@@ -170,7 +182,7 @@ class Runs:
 def fit_costs(runs: Runs, targets: Sequence[Target]) -> Fit:
     """Everything that is measured here is what the simulator knows; the checked runs come after it."""
     one_core, data = targets[0], runs.data
-    probes = {target.name: runs.probe(target) for target in targets}
+    probes = runs.probe(targets)
     fixed = {
         target.name: fixed_costs(probes[target.name], probes[one_core.name], target.cores)
         for target in targets
