@@ -106,7 +106,7 @@ def sql(
 
 
 def _words(asked: Mapping[str, object]) -> dict[str, str]:
-    """The flags that were given, by the names of the options that error messages would use instead."""
+    """For each flag that was given: the name of its option, and the flag that error messages name instead."""
     flags = {"since": "startingTimestamp", "until": "endingTimestamp"}
     return {option: f"--{name}" for name, option in flags.items() if asked[name] is not None}
 

@@ -63,7 +63,8 @@ class Roller:
         segment = self._segments.active
         if segment is previous:  # otherwise Ctrl-C came after the new one was created
             if base_offset == previous.base_offset:
-                # An empty segment whose indexes count as full has to be created again.
+                # An empty segment is created again: with replicas always, as in Kafka; without, only if its
+                # indexes are full.
                 if not previous.suffix:
                     self._folder.delete([previous], "it is empty and is rolled again", with_snapshots=False)
             else:

@@ -26,7 +26,8 @@ def catch_up(source: Log, copy: Log) -> int:
 
     The log may be changed meanwhile. Records that are appended to it from now on may be left for the next
     call, so that this call ends. Each round first removes from the copy what was cut off the log since the
-    last one. Only then does the copy end where a batch of the log, or a gap between batches, ends.
+    last one. Only then is the end of the copy also the end of a batch of the log, or of a gap, and the next
+    read can begin there.
     """
     done, target = 0, source.log_end_offset
     while True:
@@ -120,7 +121,8 @@ def take_marks_of(copy: Log, source: Log) -> None:
     """Flush the copy to the device, and give it the marks of the log it replaces."""
     start, high_watermark = source.log_start_offset, source.high_watermark
     if start > copy.log_start_offset:
-        # A log refuses a start above its high watermark. The source can have such a start, if both are in one
+        # A log refuses to raise its start above its high watermark. The source can have such a start all the
+        # same: its high watermark moves to the first offset of its batch, and the start may be inside that
         # batch.
         copy.update_high_watermark(max(start, high_watermark))
         copy.increment_log_start_offset(start)

@@ -55,8 +55,8 @@ class TransactionalId:
 class PartitionProducer:
     """What a log knows of a producer. `first_offset` is where its open transaction begins, or None.
 
-    `held_back` is how many offsets a reader of committed records cannot pass because of this transaction or
-    an earlier one.
+    `held_back` is the number of offsets from the beginning of its open transaction to the end of the log; 0
+    without one.
     """
 
     partition: str

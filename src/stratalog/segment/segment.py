@@ -174,7 +174,7 @@ class LogSegment:
     # Write
 
     def append(self, data: Data, batches: BatchTable, largest_offset: int) -> None:
-        """Write a set of batches; `batches` are its rows from a walk, the last of them with largest_offset.
+        """Write a set of batches. `batches` are its rows from a walk, `largest_offset` is its last offset.
 
         As in Kafka, a full index or offsets that go backwards are noticed only after the bytes are in the
         file. So the caller must check `is_index_full` first.

@@ -50,7 +50,10 @@ def teller(address: str | None) -> OnOmission:
 
 
 def tell_stderr(omission: Omission) -> None:
-    """For a read without a listener: on a cluster, stderr is in the executor's log."""
+    """For a read without a listener, or whose listener cannot be reached.
+
+    On a cluster, stderr is in the executor's log.
+    """
     print(f"stratalog: records were left out: {omission}", file=sys.stderr, flush=True)
 
 

@@ -29,8 +29,8 @@ class Fault(NamedTuple):
 class Records(NamedTuple):
     """Decoded rows of some batches of a run.
 
-    With these rows, all rows of the batches before `batches_end` have been returned. `fault` says what is
-    wrong with the last of those batches, if anything.
+    These rows complete the batches before `batches_end`: no later item has rows of those batches. `fault`
+    says what is wrong with the last of those batches, if anything.
     """
 
     data: Bytes

@@ -35,9 +35,8 @@ PLAIN_BYTES = 64 << 10
 PLAIN_SECONDS = 0.3
 """How long all such calls of a process may take: about as long as importing Numba and loading kernels."""
 PLAIN_SECONDS_BEFORE_LOADING = PLAIN_SECONDS - 0.005
-"""When no more than this is left of it, small calls also look for machine code that runs without Numba.
-
-Looking takes some ms.
+"""When no more than this is left of `PLAIN_SECONDS`, small calls also look for machine code of an earlier
+process, which takes some ms.
 """
 
 _KERNELS: list[Kernel[..., Any]] = []
@@ -160,7 +159,9 @@ def kernel(
     size: Callable[..., int] | None = None,
     twin: Callable[..., Any] | None = None,  # Any: what the kernel returns
 ) -> Any:  # Any: a kernel, or what makes one
-    """Compile on first use, and cache on disk if possible. The machine code runs without the GIL.
+    """Compile at the first call that needs machine code and finds none, and cache it on disk if possible.
+
+    The machine code runs without the GIL.
 
     `size` returns about how many bytes a call with these arguments processes; with it, small calls run as
     plain Python. `twin` is a function for plain Python, where it is much faster than the kernel's own.
