@@ -22,7 +22,7 @@ _MEMORIES = 3  # one is filled, one is written, one waits
 
 
 class Target(Protocol):
-    """Where runs go: to a cleaned segment, or to the spool of a cleaning that reads backwards (`spool.py`)."""
+    """Where runs go: to a cleaned segment, or to the spool of a cleaning that reads backwards."""
 
     def append(self, data: Bytes, batches: BatchTable, largest_offset: int) -> None: ...
     def append_aborted(self, aborted: AbortedTxn) -> None: ...
