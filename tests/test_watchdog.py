@@ -60,7 +60,9 @@ def run(folder: Path, text: str, *options: str, limits: str = "") -> subprocess.
     (folder / "conftest.py").write_text(CONFTEST + limits)
     (folder / "test_it.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", "-q", *options]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "STRATALOG_TEST_SECONDS": "2"}
+    # This process may be a worker of pytest-xdist; the new one is not.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    environ = {**kept, "PYTHONPATH": str(ROOT), "STRATALOG_TEST_SECONDS": "2"}
     return subprocess.run(
         [*command, f"--rootdir={folder}", str(folder)],
         cwd=folder,
@@ -98,3 +100,14 @@ def test_a_thread_that_is_left_behind_does_not_keep_the_run(tmp_path: Path) -> N
 
     assert done.returncode == 1
     assert "1 passed" in done.stdout
+
+
+def test_a_worker_without_more_tests_waits_for_the_others_in_peace(tmp_path: Path) -> None:
+    slow = "import time\n\ndef test_slow():\n    time.sleep(1)\n\ndef test_quick():\n    pass\n"
+    in_workers = "import os\nfrom tests import watchdog\n"
+    in_workers += "if 'PYTEST_XDIST_WORKER' in os.environ:\n    watchdog._EXIT_S = 0.2\n"
+
+    done = run(tmp_path, slow, "-n", "2", limits=in_workers)
+
+    assert "Timeout" not in done.stdout + done.stderr
+    assert "2 passed" in done.stdout

@@ -62,7 +62,9 @@ class Watchdog:
         self._stop()
 
     def pytest_unconfigure(self) -> None:
-        self._end_process_in(_EXIT_S)
+        # A worker that has no more tests waits for the others, and pytest-xdist ends it.
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            self._end_process_in(_EXIT_S)
 
     def _limited(self, item: pytest.Item) -> Generator[None, object, object]:
         def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
