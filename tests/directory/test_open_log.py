@@ -35,6 +35,19 @@ def test_a_name_that_is_no_partition_s_is_refused(tmp_path: Path, name: str) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["my topic-0", os.fsdecode(b"r\xff-0")], ids=ascii)
+def test_a_folder_that_no_checkpoint_can_name_lost_its_start_offset(tmp_path: Path, name: str) -> None:
+    with open_log(tmp_path / "orders-0", create=True) as log:
+        log.append_many([b"1", b"2"])
+    (tmp_path / "orders-0").rename(tmp_path / name)
+
+    with pytest.raises(InvalidNameError):
+        open_log(tmp_path / name)
+
+    with open_log(tmp_path / name, read_only=True) as view:
+        assert [record.value for record in view.records()] == [b"1", b"2"]
+
+
 def test_a_file_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "orders-0").touch()
 

@@ -144,6 +144,17 @@ def test_no_offsets_at_all_are_written_as_none(tmp_path: Path) -> None:
     assert file.read() == {}
 
 
+@pytest.mark.parametrize("topic", ["my topic", "a\tb", "a\nb", "a\rb", "a\vb", "r\udcff"])
+def test_a_name_with_a_blank_or_without_utf_8_made_the_file_unreadable(topic: str, tmp_path: Path) -> None:
+    checkpoint = OffsetCheckpointFile(Disk(), tmp_path / "checkpoint")
+    others = {TopicPartition("a:b", 0): 1, TopicPartition("\u00fc", 2): 3}
+
+    checkpoint.write({TopicPartition(topic, 0): 7, **others})
+
+    assert checkpoint.read() == others
+    assert not checkpoint.update(lambda known: {**known, TopicPartition(topic, 0): 8})
+
+
 def test_reading_a_checkpoint_that_is_not_there_creates_nothing(tmp_path: Path) -> None:
     assert OffsetCheckpointFile(disk, tmp_path / "checkpoint").read() == {}
     assert list(tmp_path.iterdir()) == []

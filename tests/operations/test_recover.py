@@ -242,6 +242,22 @@ def test_a_garbled_partition_metadata_of_a_topic_that_the_cluster_does_not_know_
     assert (killed / "unknown-0" / "partition.metadata").read_bytes() == b""
 
 
+@pytest.mark.parametrize("name", ["my topic-0", "a\nb-0", os.fsdecode(b"r\xff-0")], ids=ascii)
+def test_a_folder_that_no_checkpoint_can_name_took_the_directory_offline(killed: Path, name: str) -> None:
+    shutil.copytree(killed / "codecs-0", killed / name)
+    (killed / name / "partition.metadata").unlink()
+
+    planned, done = both(killed)
+
+    assert (planned.status, done.status) == (Status.FINDINGS, Status.FINDINGS)
+    assert "can be started" in verdict_of(done)
+    again = run(killed, scan_all=True)
+    assert "can be started" in verdict_of(again)
+    checkpoint = (killed / "recovery-point-offset-checkpoint").read_text().splitlines()
+    assert len(checkpoint) == int(checkpoint[1]) + 2
+    assert all(len(line.split(" ")) == 3 for line in checkpoint[2:])
+
+
 @pytest.mark.parametrize("how", ["of another topic", "of no topic"])
 def test_a_topic_id_that_contradicts_the_cluster_is_reported(killed: Path, how: str) -> None:
     other = (killed / "codecs-0" / "partition.metadata").read_bytes()

@@ -27,7 +27,7 @@ from stratalog.files.disk import Path
 from stratalog.files.names import TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.checkpoint_file import OffsetCheckpointFile, with_lines
 from stratalog.log.kept_marks import KeptMarks
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Checkpoint:
         """
         known = self.read()
         is_whole = are_all and self.row.is_from_logs
-        offsets = self.row.offsets(logs, known, others_stay=not is_whole)
+        offsets = with_lines(self.row.offsets(logs, known, others_stay=not is_whole))
         is_missing = self.problem is not None or (is_whole and not self.exists)
         if offsets == known and not (are_all and is_missing):
             return False

@@ -164,6 +164,8 @@ class LogHome:
         clean-shutdown file covers all logs there. If the log cannot be opened, nothing has changed, neither
         for this log nor for the other logs of the directory.
         """
+        # The checkpoints, which keep its marks, have no lines for other names.
+        check_topic_name(self.topic_partition.topic)
 
         def before_change() -> None:
             # First of all: a crash while the log is loaded must not look like a clean close.

@@ -141,8 +141,10 @@ class OffsetCheckpointFile:
             return {} if data is None else parse_offsets(data, self.path)
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the file by these offsets; on the device when this returns."""
-        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+        """Replace the file by these offsets (`with_lines`); on the device when this returns."""
+        lines = [
+            f"{topic} {partition} {offset}" for (topic, partition), offset in with_lines(offsets).items()
+        ]
         with self._lock:
             write_checkpoint(changing(self._disk), self.path, lines)
 
@@ -164,7 +166,7 @@ class OffsetCheckpointFile:
         """
         with self._lock:
             known = self.read() if read is None else read()
-            wanted = change(known)
+            wanted = with_lines(change(known))
             if wanted == known:
                 return False
             self.write(wanted)
@@ -177,6 +179,22 @@ class OffsetCheckpointFile:
         except DiskError:
             if directory_exists(self._disk, self.path):
                 raise
+
+
+def with_lines(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The offsets of partitions that a line can name.
+
+    A folder may be called `my topic-0`, or have bytes in its name that are not UTF-8. A broker sets it aside
+    as -stray, as no topic has such a name. A line for it would make the whole file unreadable.
+    """
+    return {key: offset for key, offset in offsets.items() if _has_line(key.topic)}
+
+
+def _has_line(topic: str) -> bool:
+    if topic.isascii() and topic.isprintable() and " " not in topic:
+        return True
+    is_encodable = topic == topic.encode(errors="ignore").decode()
+    return is_encodable and _BLANKS.search(topic) is None
 
 
 def parse_offsets(data: bytes, path: Path) -> dict[TopicPartition, int]:
