@@ -46,6 +46,15 @@ def test_looking_at_a_small_directory_needs_no_numba_and_no_arrow(command: str) 
     assert printed.endswith("heavy: ['numpy']\n")
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in Linux's /proc")
+def test_a_command_that_imports_numpy_starts_no_threads() -> None:
+    (logs,) = log_dirs("4.3.1", "clean")
+    count = "import atexit, os; atexit.register(lambda: print(len(os.listdir('/proc/self/task')), 'threads'))"
+    printed = run_and_report(f"{count}\nfrom stratalog.cli.main import main; main()", "ls", str(logs))
+
+    assert "\n1 threads\n" in printed
+
+
 LOGGING = """
 import sys, stratalog
 with stratalog.open_log(sys.argv[1], create=True) as log:

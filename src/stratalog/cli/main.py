@@ -72,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit status."""
     # Imports make many objects and hardly any garbage: looking for it would take a tenth of their time.
     gc.set_threshold(200_000)
+    # NumPy loads OpenBLAS, which nothing here uses. It starts a thread for each other core, and each of them
+    # spins for 0.1 s before it sleeps.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.stderr is None:  # closed with 2>&-
         sys.stderr = _nowhere()
     raise_dropped_interrupts()
