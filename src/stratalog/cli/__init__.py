@@ -41,6 +41,7 @@ size           sizes on the command line, such as 400MB
 spark_options  options and session of the commands that run on Spark
 sql            `stratalog sql`
 startup/       the parts of `bench startup`
+table_text     tables as text: which columns fit, bars, and forms without rich
 transactions   `stratalog transactions`
 warm           `stratalog warm`
 warming        compiles every kernel by running a small log through all of them

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from stratalog.cli.progress import ProgressBar, bars_of, progress_line
+from stratalog.cli.table_text import MARKS, fitting, narrow_text, plain_text, widths_of, with_bars
 from stratalog.operations.report import Table
 from stratalog.operations.words import size_text
 
@@ -30,8 +30,6 @@ Command = TypeVar("Command", bound=Callable[..., object])
 # The width of a table that is not printed to a terminal, unless COLUMNS is set: a pipe has no width.
 WIDTH_OF_A_PIPE = 160
 _ANY_WIDTH = 10_000
-_MARKS = ">!="
-_BAR_WIDTH = 12
 _BETWEEN_LINES_S = 30.0  # between two lines of progress, without a terminal
 
 
@@ -158,10 +156,10 @@ class Output:
         if is_fitted:
             table = fitting(table, console.width)
         shown = RichTable(title=table.title, title_justify="left")
-        widths = _widths(table, console.width) if is_fitted else [None] * len(table.columns)
+        widths = widths_of(table, console.width) if is_fitted else [None] * len(table.columns)
         for column, width in zip(table.columns, widths, strict=True):
             shown.add_column(
-                column.lstrip(_MARKS),
+                column.lstrip(MARKS),
                 justify="right" if column.startswith(">") else "left",
                 no_wrap=column.startswith("!"),
                 width=width,
@@ -236,93 +234,6 @@ def output_options(command: Command) -> Command:
             command
         )
     return json_option(command)
-
-
-def plain_text(table: Table) -> str:
-    """A table for other programs: title, columns and rows, with tabs between cells."""
-    lines = [[column.lstrip(_MARKS) for column in table.columns], *table.rows]
-    cells = ["\t".join(" ".join(cell.split()) for cell in line) for line in lines]
-    return "\n".join([f"# {table.title}", *cells])
-
-
-def with_bars(table: Table) -> list[list[str]]:
-    """The rows, with a bar before each share of a column that is marked with `=`."""
-    is_bar = [column.startswith("=") for column in table.columns]
-    return [
-        [_bar(cell) if bar else cell for cell, bar in zip(row, is_bar, strict=True)] for row in table.rows
-    ]
-
-
-def _bar(share: str) -> str:
-    number = share.removesuffix(" %")
-    if number == share:
-        return share
-    filled = round(float(number) / 100 * _BAR_WIDTH)
-    return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {share:>7}".replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def fitting(table: Table, width: int) -> Table:
-    """The table with as many columns as fit side by side; its title names those that are left out.
-
-    If it is still too wide without all droppable columns, the table is returned unchanged.
-    """
-    left = table
-    dropped: list[str] = []
-    for name in table.droppable:
-        if _width(left) <= width:
-            break
-        kept = [number for number, column in enumerate(left.columns) if column.lstrip(_MARKS) != name]
-        if len(kept) < len(left.columns):
-            dropped.append(name)
-            left = replace(
-                left,
-                columns=[left.columns[number] for number in kept],
-                rows=[[row[number] for number in kept] for row in left.rows],
-            )
-    if not dropped or _width(left) > width:
-        return table
-    return replace(left, title=f"{table.title}, without {', '.join(dropped)}")
-
-
-def _width(table: Table) -> int:
-    """The least width of the table: column names are broken between words, and cells are not."""
-    return _with_frame(_widths(table, 0))
-
-
-def _widths(table: Table, width: int) -> list[int]:
-    """The width of each column; the names of columns are broken if the table is wider than `width`."""
-    names = [column.lstrip(_MARKS) for column in table.columns]
-    cells = [max((len(row[number]) for row in table.rows), default=0) for number in range(len(names))]
-    whole = [max(cell, len(name)) for cell, name in zip(cells, names, strict=True)]
-    if _with_frame(whole) <= width:
-        return whole
-    return [max(cell, *map(len, name.split())) for cell, name in zip(cells, names, strict=True)]
-
-
-def _with_frame(widths: Sequence[int]) -> int:
-    return sum(widths) + 3 * len(widths) + 1
-
-
-def narrow_text(table: Table, width: int) -> str:
-    """A table whose words do not fit side by side: a line for each cell, and an empty line after each row.
-
-    Text that is longer than `width` goes on in the next line, below its beginning.
-    """
-    names = [column.lstrip(_MARKS) for column in table.columns]
-    indent = max(map(len, names)) + 4
-
-    def wrapped(text: str, start: str = "", indent: int = 0) -> str:
-        below = "\n" + " " * indent
-        lines = textwrap.wrap(
-            " ".join(text.split()), max(width - indent, 1), break_long_words=False, break_on_hyphens=False
-        )
-        return f"{start:<{indent}}{below.join(lines)}".rstrip()
-
-    rows = [
-        "\n".join(wrapped(cell, f"  {name}", indent) for name, cell in zip(names, row, strict=True))
-        for row in table.rows
-    ]
-    return "\n".join([wrapped(table.title), *(f"{row}\n" for row in rows)])
 
 
 def _totals(report: Report) -> Table:
