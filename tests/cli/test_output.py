@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 
+from stratalog.cli import output
 from stratalog.cli.output import Output
 from stratalog.engine.progress import Progress
 from stratalog.operations.report import Report, Status, Table
@@ -167,3 +170,37 @@ def test_a_pipe_has_all_columns(capsys: pytest.CaptureFixture[str], monkeypatch:
     printed = capsys.readouterr().out
     assert "first time" in printed
     assert "without" not in printed
+
+
+@pytest.mark.parametrize(
+    "words", ["Fine.", "tab\tand\x07bell", "", "two\n  lines\n", "[red] :id: é\u4e00", " a "]
+)
+def test_words_are_those_that_rich_prints(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Output().say(words)
+    said = capsys.readouterr().err
+    monkeypatch.setattr(output, "_is_bare", lambda _stream: False)
+
+    Output().say(words)
+
+    assert said == capsys.readouterr().err
+
+
+def test_a_variable_that_asks_for_colours_is_left_to_rich(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    Output().show({}, TABLE)
+
+    assert "\x1b[" in capsys.readouterr().out
+
+
+def test_an_encoding_without_lines_has_a_frame_of_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="latin-1", write_through=True))
+
+    Output().show({}, TABLE)
+
+    assert b"+---" in printed.getvalue()

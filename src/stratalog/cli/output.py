@@ -10,12 +10,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 
 from stratalog.cli.progress import ProgressBar, bars_of, progress_line
-from stratalog.cli.table_text import MARKS, fitting, narrow_text, plain_text, widths_of, with_bars
+from stratalog.cli.table_text import (
+    MARKS,
+    fitting,
+    framed_text,
+    narrow_text,
+    plain_text,
+    widths_of,
+    with_bars,
+)
 from stratalog.operations.report import Table
 from stratalog.operations.words import size_text
 
@@ -54,7 +62,7 @@ class Output:
 
     def say(self, words: str) -> None:
         """Print a sentence for the user."""
-        self._console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
+        self._print(words, stderr=True)
 
     def error(self, error: Exception) -> None:
         """Print why the command stopped."""
@@ -114,6 +122,9 @@ class Output:
 
     @contextmanager
     def _bars(self) -> Iterator[Callable[[ProgressBar], None]]:
+        if not self.is_watched:
+            yield lambda _bar: None
+            return
         from rich import progress as rich
 
         columns = [
@@ -124,8 +135,7 @@ class Output:
             rich.TransferSpeedColumn(),
             rich.TimeRemainingColumn(),
         ]
-        console = self._console(stderr=True)
-        with rich.Progress(*columns, console=console, disable=not self.is_watched) as shown:
+        with rich.Progress(*columns, console=self._console(stderr=True)) as shown:
             tasks: dict[str, rich.TaskID] = {}
 
             def show(bar: ProgressBar) -> None:
@@ -138,20 +148,31 @@ class Output:
     @property
     def is_watched(self) -> bool:
         """Whether bars are shown: stderr is a terminal, and --plain was not given."""
-        return self._console(stderr=True).is_terminal and not self.is_plain
+        return not self.is_plain and not _is_bare(sys.stderr) and self._console(stderr=True).is_terminal
 
-    def _print(self, words: str) -> None:
-        self._console(stderr=False).print(words, markup=False, highlight=False, soft_wrap=True)
+    def _print(self, words: str, *, stderr: bool = False) -> None:
+        # rich would remove control characters, and replace tabs.
+        if _is_bare(sys.stderr if stderr else sys.stdout) and all(map(str.isprintable, words.split("\n"))):
+            click.echo(words, err=stderr)
+        else:
+            self._console(stderr=stderr).print(words, markup=False, highlight=False, soft_wrap=True)
 
     def _print_table(self, table: Table) -> None:
         if self.is_plain:
             click.echo(plain_text(table))
             return
+        table = replace(table, rows=with_bars(table))
+        framed = framed_text(table, _width(sys.stdout) or 0) if _is_bare(sys.stdout) else None
+        if framed is None:
+            self._print_with_rich(table)
+        else:
+            click.echo(framed)
+
+    def _print_with_rich(self, table: Table) -> None:
         from rich.measure import Measurement
         from rich.table import Table as RichTable
 
         console = self._console(stderr=False)
-        table = replace(table, rows=with_bars(table))
         is_fitted = bool(table.droppable) and sys.stdout.isatty()
         if is_fitted:
             table = fitting(table, console.width)
@@ -178,21 +199,31 @@ class Output:
         if stderr not in self._consoles:
             from rich.console import Console
 
-            stream = sys.stderr if stderr else sys.stdout
-            width = columns_set()
-            if width is None and not stream.isatty():
-                width = WIDTH_OF_A_PIPE
             # Cells are data: rich must not read [b] as a tag, or :id: as an emoji. With COLUMNS=0 it would
             # print nothing.
             self._consoles[stderr] = Console(
                 stderr=stderr,
-                width=width,
+                width=_width(sys.stderr if stderr else sys.stdout),
                 markup=False,
                 highlight=False,
                 emoji=False,
                 _environ={name: value for name, value in os.environ.items() if name != "COLUMNS"},
             )
         return self._consoles[stderr]
+
+
+def _is_bare(stream: TextIO) -> bool:
+    """Whether text is written to the stream in UTF-8 and without colours, as to a file; if not, rich decides.
+
+    Importing rich and drawing with it takes longer than the work of most commands.
+    """
+    is_utf = (stream.encoding or "utf-8").lower().startswith("utf")
+    return is_utf and not stream.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys()
+
+
+def _width(stream: TextIO) -> int | None:
+    """The width of the text on a stream; None for the width of the terminal."""
+    return columns_set() or (None if stream.isatty() else WIDTH_OF_A_PIPE)
 
 
 def columns_set() -> int | None:

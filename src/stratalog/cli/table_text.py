@@ -5,12 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from stratalog.operations.report import Table
 
 # Before the names of columns; `Table` says what they mean.
 MARKS = ">!="
 _BAR_WIDTH = 12
+_WITHOUT_BAR = dict.fromkeys(map(ord, "█░\N{NO-BREAK SPACE}"))
+_ANY_WIDTH = 10_000
 
 
 def plain_text(table: Table) -> str:
@@ -34,6 +37,48 @@ def _bar(share: str) -> str:
         return share
     filled = round(float(number) / 100 * _BAR_WIDTH)
     return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {share:>7}".replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def framed_text(table: Table, width: int) -> str | None:
+    """The table in a frame, with the same characters that rich prints; None if only rich can draw it.
+
+    rich is needed if a line must be broken, or if a character may be wider or narrower than others.
+    """
+    names = [column.lstrip(MARKS) for column in table.columns]
+    widths = widths_of(table, _ANY_WIDTH)
+    framed = _with_frame(widths)
+    lines = [names, *table.rows]
+    if framed > width or not 0 < len(table.title) <= framed or not table.rows:
+        return None
+    if not all(map(_is_simple, (table.title, *chain.from_iterable(lines)))):
+        return None
+
+    def rule(start: str, line: str, between: str, end: str) -> str:
+        return f"{start}{between.join(line * (column + 2) for column in widths)}{end}"
+
+    def line(side: str, cells: Sequence[str]) -> str:
+        placed = (
+            f" {cell:{'>' if column.startswith('>') else '<'}{width}} "
+            for column, cell, width in zip(table.columns, cells, widths, strict=True)
+        )
+        return f"{side}{side.join(placed)}{side}"
+
+    return "\n".join(
+        [
+            f"{table.title:<{framed}}",
+            rule(*"┏━┳┓"),
+            line("┃", names),
+            rule(*"┡━╇┩"),
+            *(line("│", row) for row in table.rows),
+            rule(*"└─┴┘"),
+        ]
+    )
+
+
+def _is_simple(text: str) -> bool:
+    """Whether rich would print the text as it is, and each character takes one place."""
+    plain = text if text.isascii() else text.translate(_WITHOUT_BAR)
+    return plain.isascii() and plain.isprintable() and text == text.strip()
 
 
 def fitting(table: Table, width: int) -> Table:
