@@ -21,10 +21,10 @@ the schema, so no bytes can make them recurse.
 from __future__ import annotations
 
 import json
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from stratalog.buffers import Buffer
@@ -108,25 +108,23 @@ def decode_message(
     return _message_reader(schema, version)(buffer, position)
 
 
-@cache
 def all_schemas() -> tuple[Schema, ...]:
     """Every schema of the checked-in table."""
-    text = resources.files(__package__).joinpath(TABLE).read_text("utf-8")
-    return tuple(_schema(line) for line in json.loads(text)["schemas"])
+    return tuple(map(schema_named, _lines()))
 
 
 @cache
 def schema_named(name: str) -> Schema:
     """The schema with Kafka's name for it, such as `OffsetCommitValue`; KeyError if there is none."""
-    return {schema.name: schema for schema in all_schemas()}[name]
+    return _schema(_lines()[name])
 
 
 @cache
 def find_schema(topic: str, part: str, api_key: int) -> Schema | None:
     """The schema of the records with this type number; None if Kafka 4.3.1 does not know the type."""
-    for schema in all_schemas():
-        if (schema.topic, schema.part, schema.api_key) == (topic, part, api_key):
-            return schema
+    for name, line in _lines().items():
+        if (line["topic"], line.get("part", ""), line.get("api_key", -1)) == (topic, part, api_key):
+            return schema_named(name)
     return None
 
 
@@ -138,7 +136,15 @@ def default_of(field: Field, version: int) -> FieldValue:
     return [] if field.default == [] else field.default
 
 
-# The table is JSON: its lines are dicts of anything until they are fields.
+# The table is JSON: its lines are dicts of anything until they are fields. Most programs need few of them.
+@cache
+def _lines() -> dict[str, Mapping[str, Any]]:
+    # `importlib.resources` would import zipfile, tempfile and shutil.
+    text = pkgutil.get_data(str(__package__), TABLE)
+    assert text is not None, "a loader of this package cannot read its files"
+    return {line["name"]: line for line in json.loads(text)["schemas"]}
+
+
 def _schema(line: Mapping[str, Any]) -> Schema:
     return Schema(
         name=line["name"],
