@@ -16,7 +16,7 @@ from stratalog.errors import (
 )
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
-from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.files.names import QUARANTINE_MANIFEST
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.operations.quarantine import QuarantineRequest
 from stratalog.operations.recover import RecoverOptions, recover
@@ -77,7 +77,7 @@ def test_names_choose_partitions_or_topics(tmp_path: Path) -> None:
 
 def test_a_name_of_a_topic_and_of_a_partition_chose_both(tmp_path: Path) -> None:
     root, _ = recovered(tmp_path / "data")
-    manifest = root / MANIFEST
+    manifest = root / QUARANTINE_MANIFEST
     line = next(line for line in manifest.read_text().splitlines() if '"rolled-0"' in line)
     with manifest.open("a") as file:
         file.write(line.replace('"rolled-0"', '"rolled-0-0"') + "\n")

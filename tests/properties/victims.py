@@ -7,8 +7,7 @@ from stratalog.directory.pending_move import NOTE as MOVE
 from stratalog.directory.write_journal import (
     JOURNAL,
 )
-from stratalog.log.cleaning.erase_audit import AUDIT
-from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.files.names import ERASURES, QUARANTINE_MANIFEST
 from tests.properties.damage import damaged_text
 from tests.properties.victim import Victim, files_of
 from tests.properties.victims_of_directories import (
@@ -90,9 +89,9 @@ VICTIMS = (
         spoil=damaged_text,
     ),
     Victim(name=NOTE, share=30, healthy=notes, read=read_note, spoil=damaged_text),
-    Victim(name=MANIFEST, share=50, healthy=manifests, read=read_manifest, spoil=damaged_text),
+    Victim(name=QUARANTINE_MANIFEST, share=50, healthy=manifests, read=read_manifest, spoil=damaged_text),
     Victim(name=MOVE, share=30, healthy=moves, read=read_move, spoil=damaged_text),
-    Victim(name=AUDIT, share=20, healthy=audits, read=read_audit, spoil=damaged_text),
+    Victim(name=ERASURES, share=20, healthy=audits, read=read_audit, spoil=damaged_text),
     Victim(name=JOURNAL, share=60, healthy=journals, read=read_journal, spoil=damaged_text),
     Victim(
         name="__cluster_metadata .checkpoint",

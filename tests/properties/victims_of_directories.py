@@ -26,11 +26,11 @@ from stratalog.directory.write_journal import (
     format_journal,
     has_pending_write,
 )
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import ERASURES, QUARANTINE_MANIFEST, QUARANTINE_PREFIX, TopicPartition
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
-from stratalog.log.cleaning.erase_audit import AUDIT, Audit, AuditLine
-from stratalog.log.recovery.manifest import MANIFEST, PREFIX, KeptPart, ManifestEntry, format_line
+from stratalog.log.cleaning.erase_audit import Audit, AuditLine
+from stratalog.log.recovery.manifest import KeptPart, ManifestEntry, format_line
 from stratalog.log.recovery.quarantine import Quarantine
 from tests.properties.victim import OUTSIDE, PARTITION, ROOT, Outcomes, Read, files_of
 
@@ -91,7 +91,7 @@ def _kept() -> tuple[ManifestEntry, ...]:
         "reason": "it is torn.",
         "time_ms": 17,
     }
-    name = f"{PREFIX}orders-0-{42:020d}.log-8192"
+    name = f"{QUARANTINE_PREFIX}orders-0-{42:020d}.log-8192"
     parts = (KeptPart(file=name, at=0, size=40), KeptPart(file=None, at=0, size=4096))
     return (
         ManifestEntry(
@@ -125,7 +125,9 @@ def manifests() -> tuple[bytes, ...]:
 
 def read_manifest(outcomes: Outcomes, _rng: random.Random, data: bytes) -> None:
     (name,) = _kept()[1].files
-    disk = SimulatedDisk.of({f"{ROOT}/{MANIFEST}": data, f"{ROOT}/{name}": bytes(range(40)), OUTSIDE: b"x"})
+    disk = SimulatedDisk.of(
+        {f"{ROOT}/{QUARANTINE_MANIFEST}": data, f"{ROOT}/{name}": bytes(range(40)), OUTSIDE: b"x"}
+    )
     place = Quarantine(disk, ROOT, clock=lambda: 18)
     entries = outcomes.of(place.entries, "manifest")
     for kept in entries or ():
@@ -231,5 +233,5 @@ def audits() -> tuple[bytes, ...]:
 
 
 def read_audit(outcomes: Outcomes, _rng: random.Random, data: bytes) -> None:
-    audit = Audit(SimulatedDisk.of({f"{ROOT}/{AUDIT}": data}), ROOT)
+    audit = Audit(SimulatedDisk.of({f"{ROOT}/{ERASURES}": data}), ROOT)
     outcomes.of(lambda: [line.subject for line in audit.lines()], "audit")

@@ -41,11 +41,14 @@ from stratalog.errors import (
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
     CLEAN_SHUTDOWN,
+    ERASURES,
     LEADER_EPOCH_CHECKPOINT,
     LOCK,
     META_PROPERTIES,
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
+    QUARANTINE_MANIFEST,
+    QUARANTINE_PREFIX,
     REMOTE_LOG_INDEX_CACHE,
     TEMPORARY_SUFFIX,
     TopicPartition,
@@ -53,9 +56,6 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.cleaning.erase_audit import AUDIT as ERASURES
-from stratalog.log.recovery.manifest import MANIFEST as QUARANTINE_MANIFEST
-from stratalog.log.recovery.manifest import PREFIX as QUARANTINE_PREFIX
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 LOST_AND_FOUND = "lost+found"

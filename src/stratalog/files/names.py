@@ -4,6 +4,7 @@
   .lock  meta.properties  .kafka_cleanshutdown  bootstrap.checkpoint
   recovery-point-offset-checkpoint  log-start-offset-checkpoint
   replication-offset-checkpoint  cleaner-offset-checkpoint
+  stratalog-quarantine.jsonl  stratalog-quarantine-*  stratalog-erased.jsonl          not Kafka's, but ours
   remote-log-index-cache/                      tiered storage; not a partition
   <topic>-<partition>/                         may be followed by .<32 hex>-delete, -future or -stray
     %020d.log .index .timeindex .txnindex .snapshot     may be followed by .deleted, .cleaned or .swap
@@ -41,6 +42,9 @@ REMOTE_LOG_INDEX_CACHE = "remote-log-index-cache"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 QUORUM_STATE = "quorum-state"
+QUARANTINE_MANIFEST = "stratalog-quarantine.jsonl"
+QUARANTINE_PREFIX = "stratalog-quarantine-"
+ERASURES = "stratalog-erased.jsonl"
 TEMPORARY_SUFFIX = ".tmp"  # of a small file that is being replaced
 
 MAX_TOPIC_LENGTH = 249

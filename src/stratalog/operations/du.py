@@ -22,6 +22,7 @@ from stratalog.engine.progress import OnProgress
 from stratalog.errors import InvalidNameError, StratalogError
 from stratalog.files.entries import DirectoryEntry
 from stratalog.files.names import (
+    QUARANTINE_PREFIX,
     DirectoryState,
     FileKind,
     FileState,
@@ -33,7 +34,6 @@ from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.outline import outline_of
 from stratalog.log.cleaning.tally import Prefix
-from stratalog.log.recovery.manifest import PREFIX as QUARANTINE
 from stratalog.operations.disk_tree import DiskFolder, read_tree
 from stratalog.operations.du_keys import KeyUsage, count_keys
 from stratalog.operations.du_report import DiskUse, DuReport, UsedDirectory
@@ -164,7 +164,7 @@ class DiskUsage:
                 is_live=name.state is DirectoryState.LIVE,
             )
         if not self.names:
-            kept = [file for file in tree.files if file.name.startswith(QUARANTINE)]
+            kept = [file for file in tree.files if file.name.startswith(QUARANTINE_PREFIX)]
             if kept:
                 yield _use(QUARANTINED, tree.path, kept)
             yield _use(OTHERS, tree.path, [file for file in tree.files if file not in kept])

@@ -16,8 +16,8 @@ from stratalog.directory.clean_state import NOTE
 from stratalog.directory.recovery.result import DirectoryReport, Outcome
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk, ReadFile
+from stratalog.files.names import QUARANTINE_MANIFEST
 from stratalog.log.recovery.facts import FindingKind
-from stratalog.log.recovery.manifest import MANIFEST
 from tests import profile
 from tests.directory.recovery.recovering import (
     EPOCH_OF_CLEAN,
@@ -233,7 +233,7 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path
         shutil.copytree(source, directory)
         with pytest.raises(Killed):
             recover(directory, disk=MortalDisk(last), **options)
-        is_done = (directory / MARKER).exists() and (directory / MANIFEST).exists()
+        is_done = (directory / MARKER).exists() and (directory / QUARANTINE_MANIFEST).exists()
         plan = recover_one(directory, dry_run=True, **options)
         again = recover_one(directory, **options)
         assert recover_one(directory, **options).cut_before == 0  # once is enough
@@ -302,9 +302,9 @@ def test_that_a_killed_run_may_have_cut_off_more_is_said(killed: Path, tmp_path:
 def comparable(directory: Path) -> dict[str, bytes]:
     """The files, without the times at which something was put into quarantine."""
     found = files_of(directory)
-    lines = [json.loads(line) for line in found.pop(MANIFEST, b"").splitlines() if line]
+    lines = [json.loads(line) for line in found.pop(QUARANTINE_MANIFEST, b"").splitlines() if line]
     told = [{key: line[key] for key in ("partition", "file", "position", "size", "parts")} for line in lines]
-    return {**found, MANIFEST: json.dumps(told).encode()}
+    return {**found, QUARANTINE_MANIFEST: json.dumps(told).encode()}
 
 
 def test_salvage_keeps_what_is_whole_behind_the_damage_and_promises_nothing(killed: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.names import ERASURES
 from stratalog.files.simulated import SimulatedDisk
-from stratalog.log.cleaning.erase_audit import AUDIT, Audit, AuditLine
+from stratalog.log.cleaning.erase_audit import Audit, AuditLine
 
-PATH = f"/data/{AUDIT}"
+PATH = f"/data/{ERASURES}"
 LINE = AuditLine(
     time_ms=1,
     partition="t-0",
@@ -69,7 +70,7 @@ def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     other.write_bytes(b"")
     data = tmp_path / "data"
     data.mkdir()
-    (data / AUDIT).symlink_to(other)
+    (data / ERASURES).symlink_to(other)
 
     with pytest.raises(DiskError, match="symbolic link"):
         Audit(Disk(), str(data)).write(LINE)

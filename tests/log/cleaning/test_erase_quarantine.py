@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from stratalog.files.names import QUARANTINE_PREFIX
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning.erase_quarantine import find_kept
 from stratalog.log.cleaning.erase_selection import Matcher, Selection
-from stratalog.log.recovery.manifest import PREFIX
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
 from stratalog.records.build import BatchOptions, Record, build_batch
@@ -56,7 +56,7 @@ def test_what_can_be_read_keeps_its_other_records() -> None:
     assert erase(disk, Selection.of([b"0"])) == [False]
 
     assert left(disk) == [record for record in RECORDS if record.key != b"0"]
-    assert len([name for name in disk.contents() if PREFIX in name]) == 1
+    assert len([name for name in disk.contents() if QUARANTINE_PREFIX in name]) == 1
     assert erase(disk, Selection.of([b"0"])) == []
 
 
@@ -89,7 +89,7 @@ def test_another_partition_and_files_without_records_are_left_alone() -> None:
 
 
 def test_a_copy_that_a_killed_run_has_left_goes_if_it_holds_such_a_record() -> None:
-    held, free = f"/data/{PREFIX}t-0-{NAME}-0", f"/data/{PREFIX}t-0-{NAME}-500"
+    held, free = f"/data/{QUARANTINE_PREFIX}t-0-{NAME}-0", f"/data/{QUARANTINE_PREFIX}t-0-{NAME}-500"
     disk = SimulatedDisk.of({held: DATA, free: build_batch([Record(99, NOW, b"9", b"v")], BatchOptions())})
 
     assert erase(disk, Selection.of([b"0"])) == [True]

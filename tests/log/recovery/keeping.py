@@ -6,8 +6,9 @@ import json
 import random
 
 from stratalog.files.disk import Disk
+from stratalog.files.names import QUARANTINE_MANIFEST
 from stratalog.files.simulated import SimulatedDisk
-from stratalog.log.recovery.manifest import MANIFEST, ManifestEntry
+from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
 
 ROOT, PARTITION = "/logs", "/logs/t-0"
@@ -31,4 +32,4 @@ def keep(disk: Disk, position: int = 1000, size: int = 4000) -> ManifestEntry:
 
 
 def lines(disk: SimulatedDisk) -> list[dict[str, object]]:
-    return [json.loads(line) for line in disk.contents()[f"{ROOT}/{MANIFEST}"].splitlines()]
+    return [json.loads(line) for line in disk.contents()[f"{ROOT}/{QUARANTINE_MANIFEST}"].splitlines()]

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.files.names import QUARANTINE_MANIFEST
 from tests.log.recovery.keeping import ROOT, keep, lines, made, quarantine
 
 
 @pytest.mark.parametrize("line", [b"null", b"[]", b'{"parts": []}', b"\0\0\0", b'{"parts": 5}', b"\xff\xfe"])
 def test_lines_that_are_not_ours_are_passed_over(line: bytes) -> None:
     disk = made()
-    disk.create(f"{ROOT}/{MANIFEST}")
-    disk.write_at(f"{ROOT}/{MANIFEST}", line + b"\n", 0)
+    disk.create(f"{ROOT}/{QUARANTINE_MANIFEST}")
+    disk.write_at(f"{ROOT}/{QUARANTINE_MANIFEST}", line + b"\n", 0)
 
     kept = keep(disk)
     assert quarantine(disk).entries() == (kept,)
@@ -25,6 +25,6 @@ def test_a_line_whose_origin_is_no_name_is_passed_over(field: str) -> None:
     disk = made()
     kept = keep(disk)
     line = {**lines(disk)[0], field: ["orders-0"]}
-    disk.append(f"{ROOT}/{MANIFEST}", json.dumps(line).encode() + b"\n")
+    disk.append(f"{ROOT}/{QUARANTINE_MANIFEST}", json.dumps(line).encode() + b"\n")
 
     assert quarantine(disk).entries() == (kept,)

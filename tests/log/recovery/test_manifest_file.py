@@ -9,8 +9,9 @@ import pytest
 
 from stratalog.errors import QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk
+from stratalog.files.names import QUARANTINE_MANIFEST
 from stratalog.files.simulated import SimulatedDisk
-from stratalog.log.recovery.manifest import MANIFEST, KeptPart, ManifestEntry
+from stratalog.log.recovery.manifest import KeptPart, ManifestEntry
 from stratalog.log.recovery.manifest_file import ManifestFile
 from stratalog.log.recovery.quarantine import Quarantine
 from tests.log.recovery.keeping import BYTES, NAME, ROOT, keep, made, quarantine
@@ -100,7 +101,7 @@ def test_a_line_that_does_not_fit_is_told_and_half_of_it_counts_for_nothing() ->
 def test_a_torn_line_is_no_line_and_the_next_one_is_whole(cut: int) -> None:
     disk = made()
     first, second = keep(disk, 0, 10), keep(disk, 20, 10)
-    path = f"{ROOT}/{MANIFEST}"
+    path = f"{ROOT}/{QUARANTINE_MANIFEST}"
     whole = disk.contents()[path]
     disk.truncate(path, len(whole) - cut)
 
@@ -113,7 +114,7 @@ def test_a_torn_line_is_no_line_and_the_next_one_is_whole(cut: int) -> None:
 def test_a_manifest_that_is_a_link_is_refused(log: Path, tmp_path: Path) -> None:
     root = log.parent.parent
     (tmp_path / "victim").write_bytes(b"somebody's")
-    (root / MANIFEST).symlink_to(tmp_path / "victim")
+    (root / QUARANTINE_MANIFEST).symlink_to(tmp_path / "victim")
 
     with pytest.raises(QuarantineError, match="symbolic link"):
         Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")

@@ -14,8 +14,9 @@ import pytest
 
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk
+from stratalog.files.names import QUARANTINE_MANIFEST, QUARANTINE_PREFIX
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.log.recovery.manifest import MANIFEST, PREFIX, ManifestEntry
+from stratalog.log.recovery.manifest import ManifestEntry
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
 from tests.log.recovery.keeping import BYTES, LOG, NAME, ROOT, keep, lines, made, quarantine
@@ -91,7 +92,10 @@ def test_a_whole_file_is_moved_and_comes_back() -> None:
 
     kept = move(disk)
 
-    assert disk.contents().keys() == {f"{ROOT}/{PREFIX}t-0-{NAME}-0", f"{ROOT}/{MANIFEST}"}
+    assert disk.contents().keys() == {
+        f"{ROOT}/{QUARANTINE_PREFIX}t-0-{NAME}-0",
+        f"{ROOT}/{QUARANTINE_MANIFEST}",
+    }
     assert kept.is_whole
     assert quarantine(disk).entries() == (kept,)
     assert restored(disk, kept) == BYTES
@@ -112,7 +116,7 @@ def test_another_cut_at_the_same_place_has_another_file() -> None:
     disk.write_at(LOG, b"other bytes", 2000)
     second = keep(disk)
 
-    assert second.files == (f"{PREFIX}t-0-{NAME}-1000-2",)
+    assert second.files == (f"{QUARANTINE_PREFIX}t-0-{NAME}-1000-2",)
     assert quarantine(disk).entries() == (first, second)
     assert restored(disk, first) == BYTES[1000:]
     assert restored(disk, second) == disk.contents()[LOG][1000:]
@@ -136,7 +140,7 @@ def test_after_a_power_cut_at_any_step_the_bytes_are_somewhere_and_told_once(
                 act(found)
             (kept,) = quarantine(found).entries()
             assert restored(found, kept) == (BYTES if kept.is_whole else BYTES[1000:])
-            assert len([name for name in found.contents() if PREFIX in name]) == 1
+            assert len([name for name in found.contents() if QUARANTINE_PREFIX in name]) == 1
 
 
 def test_what_was_kept_survives_the_power_cut_behind_it() -> None:
@@ -267,11 +271,11 @@ def forged(path: Path, file: object) -> str:
     return json.dumps({**fields, **more}) + "\n"
 
 
-@pytest.mark.parametrize("file", ["../victim", f"{PREFIX}/../../victim", 3, ["../victim"]])
+@pytest.mark.parametrize("file", ["../victim", f"{QUARANTINE_PREFIX}/../../victim", 3, ["../victim"]])
 def test_a_line_does_not_send_a_file_somewhere_else(log: Path, tmp_path: Path, file: object) -> None:
     (tmp_path / "victim").write_bytes(b"somebody's")
     root = log.parent.parent
-    (root / MANIFEST).write_text(forged(log, file))
+    (root / QUARANTINE_MANIFEST).write_text(forged(log, file))
 
     kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")
 
@@ -282,21 +286,21 @@ def test_a_line_does_not_send_a_file_somewhere_else(log: Path, tmp_path: Path, f
 def test_a_file_in_quarantine_is_not_written_over(log: Path) -> None:
     """Its line is of this inode; since then the file was replaced by a copy of itself."""
     root = log.parent.parent
-    (root / MANIFEST).write_text(forged(log, f"{PREFIX}earlier"))
-    (root / f"{PREFIX}earlier").write_bytes(b"kept before")
+    (root / QUARANTINE_MANIFEST).write_text(forged(log, f"{QUARANTINE_PREFIX}earlier"))
+    (root / f"{QUARANTINE_PREFIX}earlier").write_bytes(b"kept before")
 
     kept = Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")
 
-    assert (root / f"{PREFIX}earlier").read_bytes() == b"kept before"
+    assert (root / f"{QUARANTINE_PREFIX}earlier").read_bytes() == b"kept before"
     assert (root / kept.files[0]).read_bytes() == BYTES
 
 
 def test_a_file_that_a_crash_left_both_names_loses_the_old_one(log: Path) -> None:
     root = log.parent.parent
-    (root / MANIFEST).write_text(forged(log, f"{PREFIX}moved"))
-    os.link(log, root / f"{PREFIX}moved")
+    (root / QUARANTINE_MANIFEST).write_text(forged(log, f"{QUARANTINE_PREFIX}moved"))
+    os.link(log, root / f"{QUARANTINE_PREFIX}moved")
 
     Quarantine(Disk(), root).keep_file(log, partition="t-0", file=NAME, reason="after damage")
 
     assert not log.exists()
-    assert (root / f"{PREFIX}moved").read_bytes() == BYTES
+    assert (root / f"{QUARANTINE_PREFIX}moved").read_bytes() == BYTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.files.names import QUARANTINE_MANIFEST
 from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
 from tests.log.recovery.keeping import BYTES, LOG, ROOT, keep, made, quarantine
 
@@ -24,7 +24,7 @@ def test_nothing_but_zeros_takes_no_file() -> None:
     disk = made(bytes(10 * ZERO_BLOCK_SIZE))
 
     assert keep(disk, 0, 10 * ZERO_BLOCK_SIZE).files == ()
-    assert set(disk.contents()) == {LOG, f"{ROOT}/{MANIFEST}"}
+    assert set(disk.contents()) == {LOG, f"{ROOT}/{QUARANTINE_MANIFEST}"}
 
 
 def test_zeros_need_no_room() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.files.disk import Disk
-from stratalog.log.recovery.manifest import MANIFEST
+from stratalog.files.names import QUARANTINE_MANIFEST
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.records.reader import read_batches
 from tests.cli.erasing import COUNT, SETTINGS, occurs, run
@@ -116,7 +116,7 @@ def test_a_quarantine_elsewhere_is_looked_through_when_it_is_named(planted: Plan
 
     names = [file.name for file in place.iterdir() if b"0006" in file.read_bytes()]
     assert names == []
-    assert (place / MANIFEST).exists()
+    assert (place / QUARANTINE_MANIFEST).exists()
 
 
 def test_what_in_quarantine_has_no_such_record_stays(planted: Planted) -> None:

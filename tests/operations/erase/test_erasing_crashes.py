@@ -21,9 +21,9 @@ import pytest
 from stratalog.directory.known_topics import TopicSources
 from stratalog.directory.session import Unclean
 from stratalog.errors import CorruptRecordError, StratalogError
-from stratalog.files.names import TopicPartition
+from stratalog.files.names import ERASURES, TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
-from stratalog.log.cleaning.erase_audit import AUDIT, Audit
+from stratalog.log.cleaning.erase_audit import Audit
 from stratalog.log.cleaning.erase_selection import Selection
 from stratalog.log.log import Log
 from stratalog.log.recovery.quarantine import Quarantine
@@ -251,7 +251,7 @@ def test_without_a_failure_everything_is_as_it_should_be() -> None:
 
     assert not report.is_failed
     assert json.loads(disk.contents()[MARKER])["brokerEpoch"] == 3
-    assert f"{ROOT}/{AUDIT}" in disk.contents()
+    assert f"{ROOT}/{ERASURES}" in disk.contents()
     check(disk)
 
 

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.names import ERASURES
 from stratalog.files.paths import join_path
 
 if TYPE_CHECKING:
     from stratalog.log.cleaning.erase import Rewritten
-
-AUDIT = "stratalog-erased.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +72,7 @@ class Audit:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        self.path = join_path(directory, AUDIT)
+        self.path = join_path(directory, ERASURES)
 
     def lines(self) -> list[AuditLine]:
         """All lines, the oldest first; a line that a crash has torn is left out."""
@@ -85,7 +84,7 @@ class Audit:
     def write(self, line: AuditLine) -> None:
         """Add a line, on the device when this returns."""
         entries = self._disk.list_directory(self._directory)
-        if any(entry.name == AUDIT and entry.is_symlink for entry in entries):
+        if any(entry.name == ERASURES and entry.is_symlink for entry in entries):
             raise DiskError(self.path, "it is a symbolic link, which is not written through.")
         if any(other.subject == line.subject for other in self.lines()):
             return

@@ -7,10 +7,9 @@ import json
 import os
 from dataclasses import asdict, dataclass
 
+from stratalog.files.names import QUARANTINE_PREFIX
 from stratalog.files.paths import last_name
 
-MANIFEST = "stratalog-quarantine.jsonl"
-PREFIX = "stratalog-quarantine-"
 _LONGEST_NAME = 255  # bytes, on common file systems
 
 
@@ -86,7 +85,9 @@ def parse_line(line: bytes) -> ManifestEntry | None:
 def _is_sound(part: KeptPart) -> bool:
     """Whether a part is valid. A file name that contains a path would lead out of the quarantine."""
     is_ours = part.file is None or (
-        isinstance(part.file, str) and part.file.startswith(PREFIX) and last_name(part.file) == part.file
+        isinstance(part.file, str)
+        and part.file.startswith(QUARANTINE_PREFIX)
+        and last_name(part.file) == part.file
     )
     return (
         is_ours and isinstance(part.at, int) and isinstance(part.size, int) and min(part.at, part.size) >= 0
@@ -95,10 +96,10 @@ def _is_sound(part: KeptPart) -> bool:
 
 def kept_name(partition: str, file: str, suffix: str) -> str:
     """The name in quarantine. If it would be too long, a hash replaces the partition."""
-    name = f"{PREFIX}{partition}-{file}-{suffix}"
+    name = f"{QUARANTINE_PREFIX}{partition}-{file}-{suffix}"
     if len(os.fsencode(name)) <= _LONGEST_NAME:
         return name
-    return f"{PREFIX}{short_name(partition)}-{file}-{suffix}"
+    return f"{QUARANTINE_PREFIX}{short_name(partition)}-{file}-{suffix}"
 
 
 def short_name(partition: str) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk
+from stratalog.files.names import QUARANTINE_MANIFEST
 from stratalog.files.paths import join_path
 from stratalog.files.refusals import FULL_DISK
-from stratalog.log.recovery.manifest import MANIFEST, ManifestEntry, format_line, kept_name, parse_line
+from stratalog.log.recovery.manifest import ManifestEntry, format_line, kept_name, parse_line
 
 _LARGEST_MANIFEST = 256 << 20  # about a million lines
 
@@ -22,7 +23,7 @@ class ManifestFile:
     def __init__(self, disk: Disk, directory: str, advice: str) -> None:
         self._disk = disk
         self._directory = directory
-        self._path = join_path(directory, MANIFEST)
+        self._path = join_path(directory, QUARANTINE_MANIFEST)
         self._advice = advice  # for the user, if a line cannot be written
         self._lines: list[ManifestEntry] | None = None
         # The lines by origin, and all names in use. Both make a look-up quick: a whole log of 16,000 segments
@@ -91,7 +92,7 @@ class ManifestFile:
         if not self._disk.exists(self._directory):
             return False
         found = self._disk.list_directory(self._directory)
-        return any(entry.name == MANIFEST and entry.is_symlink for entry in found)
+        return any(entry.name == QUARANTINE_MANIFEST and entry.is_symlink for entry in found)
 
     def _note(self, kept: ManifestEntry) -> None:
         assert self._lines is not None, "the manifest is read first"

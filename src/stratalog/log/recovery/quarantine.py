@@ -34,16 +34,10 @@ from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.entries import FileId, inode_of
+from stratalog.files.names import QUARANTINE_MANIFEST, QUARANTINE_PREFIX
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.refusals import FULL_DISK
-from stratalog.log.recovery.manifest import (
-    MANIFEST,
-    PREFIX,
-    KeptPart,
-    ManifestEntry,
-    is_same_range,
-    short_name,
-)
+from stratalog.log.recovery.manifest import KeptPart, ManifestEntry, is_same_range, short_name
 from stratalog.log.recovery.manifest_file import ManifestFile
 from stratalog.log.recovery.zero_runs import runs_of_range
 
@@ -307,7 +301,7 @@ class Quarantine:
         """
         with self._lock:
             known = {name for kept in self._manifest.read() if self._has_files(kept) for name in kept.files}
-            start, short = f"{PREFIX}{partition}-", f"{PREFIX}{short_name(partition)}-"
+            start, short = f"{QUARANTINE_PREFIX}{partition}-", f"{QUARANTINE_PREFIX}{short_name(partition)}-"
             found = self._disk.list_directory(self.directory) if self._disk.exists(self.directory) else []
             return [
                 entry.name
@@ -322,7 +316,7 @@ class Quarantine:
 
     def path_of(self, kept: ManifestEntry) -> str:
         """The first file that holds the kept bytes; if they were all zeros, the manifest."""
-        return self.path(kept.files[0] if kept.files else MANIFEST)
+        return self.path(kept.files[0] if kept.files else QUARANTINE_MANIFEST)
 
     def path(self, name: str) -> str:
         """The path of a file in the quarantine."""
