@@ -33,21 +33,6 @@ def test_others_are_done_when_one_topic_is_refused(
     assert len(planted.files("orders", ".log.deleted")) == 2
 
 
-def test_only_the_topics_that_are_named_are_touched(tmp_path: Path) -> None:
-    with Planted(tmp_path, orders={"retention.ms": 0}, events={"retention.ms": 0}) as planted:
-        planted.fill("orders", 6, timestamp=NOW - 10)
-        planted.fill("events", 6, timestamp=NOW - 10)
-
-    assert run(planted, "--topic", "events") == 0
-
-    assert planted.files("orders", ".deleted") == []
-    assert planted.files("events", ".log.deleted")
-
-
-def test_a_name_that_is_not_there_is_wrong_usage(planted: Planted) -> None:
-    assert run(planted, "--topic", "nothing") == 2
-
-
 WEEK = {"retention.ms": 7 * DAY}
 
 

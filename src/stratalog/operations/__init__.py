@@ -23,6 +23,7 @@ looking          the partitions as they are, opened read-only
 ls               topics, partitions and segments, from names, sizes and headers
 ls_report        its report
 maintaining      `Maintenance`: runs `retain` and `compact` in a session
+named            which topics and partitions a request means, and whether they are there
 named_on_hosts   checks that at least one host of a cluster has a topic or partition of a given name
 opening          opens directories for an operation, or reads them for a dry run
 quarantine       what recovery has kept: listed, shown, restored, purged

@@ -38,7 +38,8 @@ from stratalog.operations.disk_tree import DiskFolder, read_tree
 from stratalog.operations.du_keys import KeyUsage, count_keys
 from stratalog.operations.du_report import DiskUse, DuReport, UsedDirectory
 from stratalog.operations.freeing import NOTHING_FREED, NextFreed, added, growth_a_day, next_freed, spans_of
-from stratalog.operations.looking import LookedAt, UnreadablePartition, check_names, is_named
+from stratalog.operations.looking import LookedAt, UnreadablePartition
+from stratalog.operations.named import check_names, is_named
 from stratalog.operations.read_progress import nobody
 
 WAITING = "(waiting for deletion)"

@@ -29,7 +29,8 @@ from stratalog.log.cleaning.sampling import ENOUGH
 from stratalog.log.cleaning.tally import Prefix, Tally
 from stratalog.operations.estimate_report import EstimateReport, PartitionEstimate, TopicEstimate
 from stratalog.operations.estimate_task import EstimateTask, estimate_partition
-from stratalog.operations.looking import LookedAt, listed_partitions, notes_on_names
+from stratalog.operations.looking import LookedAt
+from stratalog.operations.named import listed_partitions, notes_on_names
 from stratalog.operations.read_progress import ReadProgress, logs_size, nobody
 
 AT_ONCE = 64  # partitions in one run of an engine

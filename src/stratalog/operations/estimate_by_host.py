@@ -13,7 +13,7 @@ from stratalog.engine.hosts import run_by_host
 from stratalog.files.reading import DiskReader
 from stratalog.operations.estimate import Estimation
 from stratalog.operations.estimate_report import EstimateReport, TopicEstimate
-from stratalog.operations.looking import listed_partitions, names_among
+from stratalog.operations.named import listed_partitions, names_among
 from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 

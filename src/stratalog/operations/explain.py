@@ -25,7 +25,8 @@ from stratalog.files.reading import DiskReader
 from stratalog.log.cleaning.choice import CleanableEnd, Eligibility, LogToClean
 from stratalog.log.retention import Decision, KeepReason, Marks, Rule
 from stratalog.operations.explain_report import Answer, ExplainReport, PartitionAnswers, SegmentAnswer
-from stratalog.operations.looking import Partition, UnreadablePartition, check_names, look
+from stratalog.operations.looking import Partition, UnreadablePartition, look
+from stratalog.operations.named import check_names
 from stratalog.operations.words import span_text
 
 _BOUNDS = {

@@ -34,7 +34,7 @@ from stratalog.operations.audit.partition import compare_aborts
 from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask, audit_segment
 from stratalog.operations.audit.spots import Spot
 from stratalog.operations.index_report import IndexedDirectory, IndexedPartition, IndexReport, RebuiltIndex
-from stratalog.operations.looking import is_named
+from stratalog.operations.named import is_named
 from stratalog.operations.opening import Opened
 from stratalog.operations.read_progress import ReadProgress, logs_size, nobody
 from stratalog.operations.request import NodeRequest

@@ -22,7 +22,6 @@ from stratalog.files.paths import parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.api.outline import LogOutline, codec_name, first_time, outline_of
 from stratalog.log.log_end import last_batch
-from stratalog.operations.looking import check_known, is_named
 from stratalog.operations.ls_report import (
     ListedDirectory,
     ListedPartition,
@@ -30,6 +29,7 @@ from stratalog.operations.ls_report import (
     Policy,
     ShownSegment,
 )
+from stratalog.operations.named import check_known, is_named
 from stratalog.records.internal_topics import CLUSTER_METADATA
 from stratalog.records.kernels.index import OFFSET_AT_LEAST
 from stratalog.records.reader import BatchRow

@@ -42,9 +42,9 @@ from stratalog.operations.looking import (
     UnreadablePartition,
     WaitingFile,
     files_to_wait,
-    is_named,
     waiting_files,
 )
+from stratalog.operations.named import is_named
 from stratalog.operations.opening import Opened
 from stratalog.operations.read_progress import CountRead, ReadProgress, logs_size, nobody
 from stratalog.operations.request import NodeRequest

@@ -33,7 +33,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
 from stratalog.files.paths import command_text, join_path
 from stratalog.log.task_folders import remove_task_folders, task_folders
-from stratalog.operations.looking import check_names
+from stratalog.operations.named import check_names
 from stratalog.operations.recover import RecoverOptions, RecoverReport, assess
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from stratalog.operations.audit.partition_state import PartitionState, topics_of
 from stratalog.operations.audit.partition_task import PartitionTask, look_at_partition
 from stratalog.operations.audit.segment_task import AuditTask, audit_segment
 from stratalog.operations.audit.spots import Spot
-from stratalog.operations.looking import listed_partitions, notes_on_names
+from stratalog.operations.named import listed_partitions, notes_on_names
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 

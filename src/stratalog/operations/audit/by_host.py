@@ -16,7 +16,7 @@ from stratalog.operations.audit.audit_report import AuditedTopic, AuditReport, A
 from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind
-from stratalog.operations.looking import listed_partitions, names_among
+from stratalog.operations.named import listed_partitions, names_among
 from stratalog.operations.named_on_hosts import NamedReport, check_named
 
 
