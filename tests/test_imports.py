@@ -11,7 +11,7 @@ import pytest
 from tests.fixtures.catalog import log_dirs
 from tests.waiting import PATIENCE_S
 
-HEAVY = ["numba", "numpy", "pandas", "pyarrow", "pyspark"]
+HEAVY = ["numba", "numpy", "pandas", "pyarrow", "pyspark", "rich"]
 REPORT = (
     f"import atexit, sys; atexit.register(lambda: print('heavy:', sorted(set({HEAVY}) & set(sys.modules))))"
 )
@@ -39,11 +39,15 @@ def test_help_stays_light(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["ls", "doctor"])
-def test_looking_at_a_small_directory_needs_no_numba_and_no_arrow(command: str) -> None:
+def test_looking_at_a_small_directory_needs_only_numpy_and_nothing_that_writes(command: str) -> None:
     (logs,) = log_dirs("4.3.1", "clean")
-    printed = run_and_report("from stratalog.cli.main import main; main()", command, str(logs))
+    writers = ["stratalog.log.log", "stratalog.log.cleaning.filter", "stratalog.log.recovery.manifest"]
+    report = f"atexit.register(lambda: print('writers:', {{*{writers}}} & {{*sys.modules}}))"
+    wide = "import os; os.environ['COLUMNS'] = '1000'"  # rich draws tables that do not fit
+    run = f"{report}\n{wide}\nfrom stratalog.cli.main import main; main()"
+    printed = run_and_report(run, command, str(logs))
 
-    assert printed.endswith("heavy: ['numpy']\n")
+    assert printed.endswith("\nwriters: set()\nheavy: ['numpy']\n")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in Linux's /proc")

@@ -53,7 +53,7 @@ from stratalog.files.paths import join_path, prefix_of
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.epochs import LeaderEpochFileCache
-from stratalog.log.loader import damage_at_end_of
+from stratalog.log.log_end import damage_at_end_of
 from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.segment.txn_index import refused_version
 

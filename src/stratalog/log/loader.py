@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from stratalog.clock import Clock
 from stratalog.config import LogConfig
-from stratalog.errors import CorruptRecordError, NeedsRecoveryError
+from stratalog.errors import NeedsRecoveryError
 from stratalog.files.disk import Disk
 from stratalog.files.names import (
     LAST_DIGITS,
@@ -35,7 +35,7 @@ from stratalog.log.folder import LogFolder
 from stratalog.log.guard import LogGuard
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.log import Log
-from stratalog.log.log_end import clean_end, damage_at_end
+from stratalog.log.log_end import clean_end
 from stratalog.log.marks import LogMarks
 from stratalog.log.offsets import OffsetMetadata
 from stratalog.log.parts import LogParts
@@ -151,26 +151,6 @@ def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:
         finally:
             readers.active.forget()
     read_epochs(disk, join_path(directory, LEADER_EPOCH_CHECKPOINT))
-
-
-def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptRecordError] | None:
-    """The newest .log of a partition, and the damage that stops a broker after a clean shutdown.
-
-    None if there is no such damage. If the offset index is missing, a broker recovers the segment, and cuts
-    off what is damaged.
-    """
-    names = disk.list_sizes(directory, _LOG)
-    bases = [name[:20] for name in names if name[20:] == _LOG and name[:20].isdecimal()]
-    if not bases or f"{max(bases)}{FileKind.OFFSET_INDEX.value}" not in names:
-        return None
-    file = f"{max(bases)}{_LOG}"
-    has = (True, None, None)
-    active = SegmentReader(disk, directory, int(max(bases)), LogConfig(), size=names[file], has=has)
-    try:
-        error = damage_at_end(active)
-    finally:
-        active.forget()
-    return None if error is None else (file, error)
 
 
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:

@@ -31,7 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
+from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, NeedsRecoveryError
+from stratalog.files.names import FileKind
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata
@@ -48,6 +50,7 @@ from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
+_LOG = FileKind.LOG.value
 _LENGTH_AT = 8
 _SMALLEST_LENGTH = 14  # of a message of format 0. Kafka: LegacyRecord.RECORD_OVERHEAD_V0
 _EXPLAINED_SIZE = 1 << 16  # how much is read to explain why bytes are not a batch
@@ -218,12 +221,31 @@ def clean_end(active: SegmentReader) -> int:
     return active.base_offset if last is None else last.last_offset + 1
 
 
-def damage_at_end(active: SegmentReader) -> CorruptRecordError | None:
-    """The damage that stops a broker when it loads a log after a clean shutdown; None if it starts.
+def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptRecordError] | None:
+    """The newest .log of a partition, and the damage that stops a broker after a clean shutdown.
 
-    A broker follows the lengths of batches, from the last entry of the newest index on, and fails on an
-    impossible length. A half batch, a wrong checksum or an unknown magic does not stop it. Kafka:
-    FileLogInputStream
+    None if there is no such damage. If the offset index is missing, a broker recovers the segment, and cuts
+    off what is damaged.
+    """
+    names = disk.list_sizes(directory, _LOG)
+    bases = [name[:20] for name in names if name[20:] == _LOG and name[:20].isdecimal()]
+    if not bases or f"{max(bases)}{FileKind.OFFSET_INDEX.value}" not in names:
+        return None
+    file = f"{max(bases)}{_LOG}"
+    has = (True, None, None)
+    active = SegmentReader(disk, directory, int(max(bases)), LogConfig(), size=names[file], has=has)
+    try:
+        error = _damage_at_end(active)
+    finally:
+        active.forget()
+    return None if error is None else (file, error)
+
+
+def _damage_at_end(active: SegmentReader) -> CorruptRecordError | None:
+    """The damage in the newest segment that stops a broker.
+
+    A broker follows the lengths of batches, from the last entry of the index on, and fails on an impossible
+    length. A half batch, a wrong checksum or an unknown magic does not stop it. Kafka: FileLogInputStream
     """
     try:
         find_batch(active.read_into, last_indexed(active), active.size, LAST, 0, path=active.log_path)
