@@ -50,6 +50,15 @@ def test_looking_at_a_small_directory_needs_only_numpy_and_nothing_that_writes(c
     assert printed.endswith("\nwriters: set()\nheavy: ['numpy']\n")
 
 
+@pytest.mark.parametrize("command", ["retain", "compact", "recover"])
+def test_a_dry_run_needs_no_arrow(command: str) -> None:
+    (logs,) = log_dirs("4.3.1", "clean")
+    run = "from stratalog.cli.main import run; import sys; run(sys.argv[1:])"
+    printed = run_and_report(run, command, "--dry-run", "--json", str(logs))
+
+    assert printed.endswith("heavy: ['numpy']\n")
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in Linux's /proc")
 def test_a_command_that_imports_numpy_starts_no_threads() -> None:
     (logs,) = log_dirs("4.3.1", "clean")

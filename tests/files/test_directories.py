@@ -1,8 +1,11 @@
-"""Directories made with those above them, and on the device when that is promised."""
+"""Directories made with those above them, and removed with all below; on the device when that is promised."""
 
 from __future__ import annotations
 
-from stratalog.files.directories import make_directories, make_unsynced_directories
+from pathlib import Path
+
+from stratalog.files.directories import make_directories, make_unsynced_directories, remove_directory
+from stratalog.files.disk import Disk
 from stratalog.files.simulated import SimulatedDisk
 
 
@@ -31,3 +34,24 @@ def test_a_directory_that_is_there_is_left_alone() -> None:
     make_directories(disk, "/a/b")
 
     assert make_unsynced_directories(disk, "/a/b") == set()
+
+
+def test_a_directory_is_removed_with_everything_below_it() -> None:
+    disk = SimulatedDisk.of({"/a/b/c/file": b"", "/a/b/file": b"", "/a/other": b""})
+
+    assert remove_directory(disk, "/a/b")
+
+    assert all(after.contents().keys() == {"/a/other"} for after in disk.crash())
+    assert not remove_directory(disk, "/a/b")
+
+
+def test_a_link_is_removed_and_not_followed(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    for folder in (outside, inside):
+        folder.mkdir()
+    (outside / "kept").touch()
+    (inside / "link").symlink_to(outside)
+
+    assert remove_directory(Disk(), str(inside))
+
+    assert [path.name for path in tmp_path.rglob("*")] == ["outside", "kept"]

@@ -1,7 +1,7 @@
 """All access to the disk. No file descriptor leaves this package.
 
 descriptors      keeps files open for the next use, at most 256
-directories      creates a directory and its missing parents
+directories      creates a directory and its missing parents; removes one with everything in it
 disk             `Disk`: the half that changes files
 entries          directory entries, file facts, `FileId`, files open for reading
 lock             `.lock` of a log directory

@@ -1,20 +1,19 @@
 """Deletes partitions: renames their directories at once, removes them after file.delete.delay.ms.
 
-If this process dies before the delay has passed, the next start removes them by their new names. Links are
-not followed. Kafka: LogManager.asyncDelete, deleteLogs, Utils.delete
+If this process dies before the delay has passed, the next start removes them by their new names. Kafka:
+LogManager.asyncDelete, deleteLogs
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable
 from uuid import uuid4
 
 from stratalog.directory.log_directory import LogDirectory
 from stratalog.errors import DiskError, LogClosedError
+from stratalog.files.directories import remove_directory
 from stratalog.files.disk import Disk
-from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import DirectoryState, partition_directory_name
 from stratalog.files.paths import join_path
 from stratalog.log.log import Log
@@ -60,24 +59,3 @@ class DelayedRemoval:
                 self._on_failure(directory.path, error)
 
         self._schedule.once("kafka-delete-logs", remove, delay_ms)
-
-
-def remove_directory(disk: Disk, path: str) -> bool:
-    """Remove a directory and everything below it; False if there is none."""
-    parent, name = os.path.split(path)
-    found = next((entry for entry in disk.list_directory(parent) if entry.name == name), None)
-    if found is None:
-        return False
-    _remove(disk, parent, found)
-    disk.sync_directory(parent)
-    return True
-
-
-def _remove(disk: Disk, parent: str, entry: DirectoryEntry) -> None:
-    path = join_path(parent, entry.name)
-    if entry.kind is not EntryKind.DIRECTORY or entry.is_symlink:
-        disk.delete(path)
-        return
-    for inner in disk.list_directory(path):
-        _remove(disk, path, inner)
-    disk.remove_directory(path)

@@ -29,13 +29,13 @@ from stratalog.directory.session import Session
 from stratalog.engine.progress import OnProgress
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import DiskError, NeedsRecoveryError, StratalogError
+from stratalog.files.directories import remove_directory
 from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT, TopicPartition, parse_partition_directory
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.loader import load
 from stratalog.log.log import Log
 from stratalog.log.scheduler import ScheduledTask
-from stratalog.manager.removal import remove_directory
 from stratalog.operations.looking import (
     LookedAt,
     Partition,
