@@ -11,9 +11,8 @@ from typing import NoReturn
 import pytest
 
 import stratalog
-from stratalog.clock import system_clock
 from stratalog.directory.layout import LOADED
-from stratalog.directory.partitions import list_partitions, open_view, partition_at
+from stratalog.directory.partitions import list_partitions, partition_at
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import DirectoryState, TopicPartition
@@ -50,17 +49,6 @@ def test_a_broker_s_directory_says_how_each_log_was_left(state: str, was_closed:
     (trimmed,) = [each for each in found if each.topic_partition == TRIMMED]
     assert trimmed.log_start_offset == TRIMMED_START
     assert trimmed.entry.name == "trimmed-0"
-
-
-def test_a_view_knows_what_the_directory_keeps_for_its_log() -> None:
-    (logs,) = log_dirs("4.3.1", "clean")
-    (trimmed,) = [each for each in list_partitions(Disk(), str(logs)) if each.topic_partition == TRIMMED]
-
-    view = open_view(Disk(), system_clock, trimmed)
-
-    assert view.log_start_offset == TRIMMED_START
-    assert view.left == trimmed.left
-    assert view.end().was_closed
 
 
 def test_the_directory_of_one_partition_is_found_with_what_its_parent_keeps() -> None:

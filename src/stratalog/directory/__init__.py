@@ -19,7 +19,7 @@ metadata_refusals  why a broker would not start with its cluster's metadata
 node               finds the node that owns these directories; all files must agree on it
 open_log           `open_log`, the public way to one log
 owners             who owns the files, and whether rewritten files can keep their owner
-partitions         lists partitions and opens a view of one, for code that only reads
+partitions         lists partitions, for code that only reads
 pending_move       finishes the swap of a log with its copy in another directory
 pending_write      finishes a write that was committed but not finished
 recovery/          the recovery of directories that were not shut down cleanly
@@ -28,6 +28,7 @@ repairing          repairs partitions in a directory that was shut down cleanly
 session            locks, recovers or refuses, removes the clean-shutdown file and puts it back
 startup_refusals   reasons for which a broker would refuse to start, with remedies
 topic_configs      a topic's own settings, which override its broker's
+views              opens a view of a partition
 work_dir           for a full disk: writes small files elsewhere first
 write_journal      the journal of a write: what was decided, and what earlier writes did
 written_topics     the numbers of partitions of topics that no cluster knows yet

@@ -32,8 +32,9 @@ from stratalog.directory.kind import keeps_its_partitions, kind_of
 from stratalog.directory.layout import classify
 from stratalog.directory.locking import Locks
 from stratalog.directory.lone_files import LoneFiles
-from stratalog.directory.partitions import FoundPartition, open_view
+from stratalog.directory.partitions import FoundPartition
 from stratalog.directory.session import Session, Unclean
+from stratalog.directory.views import open_view
 from stratalog.errors import (
     DiskError,
     InvalidNameError,

@@ -1,4 +1,4 @@
-"""Lists the partitions of a log directory for readers, and opens a view of one.
+"""Lists the partitions of a log directory for readers.
 
 No lock is taken and nothing is changed; a broker may run meanwhile. Besides a partition's name, only the
 facts that its log directory keeps are known: the offset at which its log starts, its recovery point and
@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stratalog.clock import Clock
-from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.kind import keeps_its_partitions
@@ -34,7 +32,6 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import join_path, last_name, parent_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.api.view import LogView
 from stratalog.log.log_end import NOT_CLOSED, Left
 
 logger = logging.getLogger(__name__)
@@ -131,21 +128,6 @@ def partition_at(disk: DiskReader, path: str) -> FoundPartition | None:
         log_start_offset=marks.starts.get(key) or _own_start(disk, path, key),
         left=marks.left(key, is_closed),
         is_named=True,
-    )
-
-
-def open_view(
-    disk: DiskReader, clock: Clock, found: FoundPartition, config: LogConfig | None = None
-) -> LogView:
-    """The log of a partition, for reading only."""
-    return LogView(
-        disk=disk,
-        clock=clock,
-        directory=found.directory,
-        topic_partition=found.topic_partition,
-        config=LogConfig() if config is None else config,
-        log_start_offset=found.log_start_offset,
-        left=found.left,
     )
 
 

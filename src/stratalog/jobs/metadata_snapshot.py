@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from stratalog.clock import system_clock
-from stratalog.directory.partitions import FoundPartition, open_view
+from stratalog.directory.partitions import FoundPartition
+from stratalog.directory.views import open_view
 from stratalog.errors import CorruptRecordError
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import KRaftSnapshotFile, parse_kraft_snapshot_file

@@ -16,7 +16,8 @@ from stratalog.config import LogConfig
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.known_topics import KnownTopics
 from stratalog.directory.layout import LOADED, PartitionEntry
-from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
+from stratalog.directory.partitions import FoundPartition, list_partitions
+from stratalog.directory.views import open_view
 from stratalog.errors import StratalogError
 from stratalog.files.entries import DirectoryEntry, EntryKind
 from stratalog.files.names import (

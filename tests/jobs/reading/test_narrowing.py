@@ -8,7 +8,8 @@ import pytest
 
 import stratalog
 from stratalog.clock import system_clock
-from stratalog.directory.partitions import FoundPartition, open_view
+from stratalog.directory.partitions import FoundPartition
+from stratalog.directory.views import open_view
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.narrowing import EVERYTHING, Wanted, everything, narrowed

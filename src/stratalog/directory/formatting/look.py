@@ -19,7 +19,8 @@ from stratalog.directory.formatting.choices import FormatOptions
 from stratalog.directory.formatting.note import Identity
 from stratalog.directory.formatting.result import FormattedPartition, FormattedTopic
 from stratalog.directory.layout import Layout, find_duplicates
-from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
+from stratalog.directory.partitions import FoundPartition, list_partitions
+from stratalog.directory.views import open_view
 from stratalog.directory.written_topics import read_written_topics
 from stratalog.errors import CorruptCheckpointError, FormatRefusedError, InvalidNameError, UsageError
 from stratalog.files.names import PARTITION_METADATA, DirectoryState, check_topic_name

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stratalog.clock import Clock, system_clock
-from stratalog.directory.partitions import FoundPartition, open_view
+from stratalog.directory.partitions import FoundPartition
+from stratalog.directory.views import open_view
 from stratalog.errors import DiskError, OffsetOutOfRangeError
 from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader

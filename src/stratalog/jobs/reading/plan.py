@@ -15,7 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from stratalog.clock import Clock, system_clock
-from stratalog.directory.partitions import FoundPartition, open_view
+from stratalog.directory.partitions import FoundPartition
+from stratalog.directory.views import open_view
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.entries import lasting_id
 from stratalog.files.reading import DiskReader

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from stratalog.buffers import aligned_buffer
 from stratalog.clock import system_clock
 from stratalog.config import LogConfig
-from stratalog.directory.partitions import FoundPartition, open_view
+from stratalog.directory.partitions import FoundPartition
+from stratalog.directory.views import open_view
 from stratalog.errors import CorruptRecordError, DiskError, OffsetOutOfRangeError
 from stratalog.files.disk import ReadFile
 from stratalog.files.names import TopicPartition

@@ -30,9 +30,10 @@ from stratalog.config import LogConfig
 from stratalog.directory.checkpoint_table import CheckpointMarks
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.locking import Locks, MakeLock
-from stratalog.directory.partitions import FoundPartition, list_partitions, open_view
+from stratalog.directory.partitions import FoundPartition, list_partitions
 from stratalog.directory.pending_write import finish_pending_write, is_of_another_topic, staged_path
 from stratalog.directory.session import RecoverySources, Session, Unclean, open_session
+from stratalog.directory.views import open_view
 from stratalog.directory.write_journal import (
     Journal,
     PartitionWrite,
