@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -178,6 +177,8 @@ def started_engine(output: Output, name: str, master: str | None) -> Iterator[En
 @contextmanager
 def started_spark(output: Output, name: str, master: str) -> Iterator[SparkSession]:
     """A session for one command; errors that Spark raises inside the block become sentences."""
+    from tempfile import TemporaryDirectory
+
     from stratalog.spark.session import require_pyspark, session
 
     require_pyspark()
@@ -188,7 +189,7 @@ def started_spark(output: Output, name: str, master: str) -> Iterator[SparkSessi
     # Spark creates a folder for tables in the current directory. That may be a log directory, and a broker
     # does not start if it finds a folder in it that is not a partition.
     with (
-        tempfile.TemporaryDirectory(prefix="stratalog-warehouse-") as warehouse,
+        TemporaryDirectory(prefix="stratalog-warehouse-") as warehouse,
         session(name, master=master, settings={"spark.sql.warehouse.dir": warehouse}) as spark,
         plain_errors(),
     ):

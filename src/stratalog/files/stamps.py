@@ -6,7 +6,7 @@ that read it would report facts about the wrong log, and the driver would act on
 
 from __future__ import annotations
 
-import socket
+import os
 from typing import NamedTuple, Self
 
 from stratalog.errors import OtherFileError
@@ -31,7 +31,7 @@ class FileStamp(NamedTuple):
         if found != self:
             raise OtherFileError(
                 self.path,
-                f"on host {socket.gethostname()} it is not the file for which the work was planned: "
+                f"on host {os.uname().nodename} it is not the file for which the work was planned: "
                 f"{_facts(found)}, but the driver saw {_facts(self)}. All workers must see the same files "
                 "under the same paths as the driver, and nobody may change them meanwhile.",
             )
