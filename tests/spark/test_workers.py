@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -14,7 +15,14 @@ from stratalog.errors import MissingDependencyError
 from stratalog.jobs.reading.split import ReadTask
 from stratalog.spark import source, workers
 from stratalog.spark.session import _executor_variables
-from stratalog.spark.workers import NUMBA_CACHE_VARIABLE, LastWords, prepare_worker, require_version
+from stratalog.spark.workers import (
+    MANY_OBJECTS,
+    NUMBA_CACHE_VARIABLE,
+    Cleanup,
+    LastWords,
+    prepare_worker,
+    require_version,
+)
 from stratalog.version import __version__
 
 
@@ -49,6 +57,53 @@ def test_a_worker_whose_connection_spark_has_closed_says_nothing(capsys: pytest.
     assert "stopped" not in said
     assert "ValueError: a fault" in said
     assert LastWords().format_exc is traceback.format_exc
+
+
+def test_what_survives_a_task_is_not_looked_at_after_the_next() -> None:
+    kept = [[] for _ in range(2 * MANY_OBJECTS)]  # type: ignore[var-annotated]
+    try:
+        Cleanup().collect()
+
+        assert gc.get_freeze_count() >= len(kept)
+        assert len(gc.get_objects()) < MANY_OBJECTS
+        gc.collect()  # the list above is not among its objects any more
+    finally:
+        gc.unfreeze()
+
+
+def test_garbage_of_a_task_is_removed() -> None:
+    garbage: list[object] = []
+    garbage.append(garbage)
+    del garbage
+
+    try:
+        assert Cleanup().collect() >= 1
+    finally:
+        gc.unfreeze()
+
+
+def test_few_objects_are_not_frozen() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    try:
+        Cleanup().collect()
+
+        assert gc.get_freeze_count() <= before
+    finally:
+        gc.unfreeze()
+
+
+def test_the_daemon_of_a_worker_looks_for_garbage_in_our_way(spark: SparkSession) -> None:
+    def names(batches):  # type: ignore[no-untyped-def]
+        import pyarrow as pa
+
+        from stratalog.spark.workers import prepare_worker
+
+        prepare_worker()
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"name": [type(sys.modules["__main__"].gc).__name__]})
+
+    assert spark.range(1).mapInArrow(names, "name string").first()[0] == "Cleanup"
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 """What a Python worker of Spark needs: the driver's version of Stratalog, a cache for compiled kernels.
 
-It also makes a worker end quietly. A query with a LIMIT may be done before its tasks are. Spark then closes
-the connection to their workers, and the daemon of PySpark 4.3 would print a traceback for each into the
-user's output.
+It also changes two things in the daemon of PySpark 4.3, from which the workers are forked. A query with a
+LIMIT may be done before its tasks are; Spark then closes the connection to their workers, and for each of
+them the daemon would print a traceback into the user's output. And after each task the daemon looks for
+garbage among all objects of the worker, which takes longer than a small task.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import sys
@@ -19,6 +21,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.version import __version__
 
 NUMBA_CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+MANY_OBJECTS = 10_000  # more than a task leaves behind, fewer than come with Numba
 
 
 def require_version(planned_by: str) -> None:
@@ -32,15 +35,16 @@ def require_version(planned_by: str) -> None:
 
 def prepare_worker() -> None:
     """Prepare a worker process of Spark; call this before Numba is imported."""
-    _end_quietly()
+    _adapt_daemon()
     _set_kernel_cache()
 
 
-def _end_quietly() -> None:
-    """Keep the daemon that forked this process from printing if Spark closes the connection."""
+def _adapt_daemon() -> None:
+    """Replace two modules in the daemon's code that this process runs, if it is a worker."""
     daemon = sys.modules["__main__"]
     if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
         daemon.traceback = LastWords()  # type: ignore[attr-defined]
+        daemon.gc = Cleanup()  # type: ignore[attr-defined]
 
 
 class LastWords:
@@ -52,6 +56,21 @@ class LastWords:
 
     def __getattr__(self, name: str) -> object:
         return getattr(traceback, name)
+
+
+class Cleanup:
+    """Replaces the module `gc` in the daemon, which calls `collect` after each task.
+
+    PySpark, PyArrow and Numba make more than 100,000 objects that stay until the worker ends, and looking at
+    each of them takes 60 ms. So what survives the first task, or a later one that imports much, is left out
+    afterwards. Garbage is never left out, because `collect` has just removed it.
+    """
+
+    def collect(self) -> int:
+        found = gc.collect()
+        if len(gc.get_objects()) > MANY_OBJECTS:
+            gc.freeze()
+        return found
 
 
 def _set_kernel_cache() -> None:
