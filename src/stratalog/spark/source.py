@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from stratalog.errors import UsageError
 from stratalog.jobs.reading.options import ReadOptions
 from stratalog.spark.telling import ADDRESS_OPTION, teller
-from stratalog.spark.workers import prepare_worker, require_version
+from stratalog.spark.workers import adapt_daemon, prepare_worker, require_version
 from stratalog.version import __version__
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class StratalogSource(DataSource):
         given = {name: value for name, value in options.items() if name.lower() != ADDRESS_OPTION.lower()}
         super().__init__(CaseInsensitiveDict(given))
         self._tell_to = options.get(ADDRESS_OPTION)
+        adapt_daemon()  # Spark makes a source for each `load`, in a worker that it uses again
 
     @classmethod
     def name(cls) -> str:

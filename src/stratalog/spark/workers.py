@@ -35,14 +35,14 @@ def require_version(planned_by: str) -> None:
 
 def prepare_worker() -> None:
     """Prepare a worker process of Spark; call this before Numba is imported."""
-    _adapt_daemon()
+    adapt_daemon()
     _set_kernel_cache()
 
 
-def _adapt_daemon() -> None:
-    """Replace two modules in the daemon's code that this process runs, if it is a worker."""
+def adapt_daemon() -> None:
+    """Replace two modules in the daemon's code, which this process runs if it is a worker."""
     daemon = sys.modules["__main__"]
-    if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
+    if getattr(getattr(daemon, "__spec__", None), "name", None) == "pyspark.daemon":
         daemon.traceback = LastWords()  # type: ignore[attr-defined]
         daemon.gc = Cleanup()  # type: ignore[attr-defined]
 
@@ -62,8 +62,9 @@ class Cleanup:
     """Replaces the module `gc` in the daemon, which calls `collect` after each task.
 
     PySpark, PyArrow and Numba make more than 100,000 objects that stay until the worker ends, and looking at
-    each of them takes 60 ms. So what survives the first task, or a later one that imports much, is left out
-    afterwards. Garbage is never left out, because `collect` has just removed it.
+    them all takes 60 ms. So what survives the first task, or a later one that imports much, is left out
+    afterwards. Garbage is not, because `collect` has just removed it. Why:
+    docs/decisions/0050-what-a-query-of-spark-costs.md.
     """
 
     def collect(self) -> int:
