@@ -26,7 +26,7 @@ from stratalog.records.kernels.images import Image, from_file, into_memory, nest
 if TYPE_CHECKING:
     import hashlib
 
-LOADED_CALLS = 30_000
+LOADED_CALLS = 100_000
 """How many calls of a process may go through images: they cost about as much as importing Numba."""
 PACKAGE = __name__.rpartition(".")[0]
 SUFFIX = ".image"
