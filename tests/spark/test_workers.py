@@ -82,6 +82,26 @@ def test_garbage_of_a_task_is_removed() -> None:
         gc.unfreeze()
 
 
+def test_garbage_among_what_was_left_out_is_found_when_that_has_doubled() -> None:
+    kept: list[object] = [[] for _ in range(2 * MANY_OBJECTS)]
+    cleanup = Cleanup()
+    found = []
+    gc.freeze()  # everything else in this process
+    gc.disable()
+    try:
+        for _ in range(5):
+            found.append(cleanup.collect())
+            # Each task drops a cycle that has survived a collection, and makes as many objects again.
+            kept = [kept, *([] for _ in range(2 * MANY_OBJECTS))]
+            kept[0].append(kept[0])  # type: ignore[attr-defined]
+            kept = kept[1:]
+
+        assert max(found) >= 2 * MANY_OBJECTS
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
 def test_few_objects_are_not_frozen() -> None:
     gc.freeze()
     before = gc.get_freeze_count()

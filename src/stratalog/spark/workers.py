@@ -63,14 +63,25 @@ class Cleanup:
 
     PySpark, PyArrow and Numba make more than 100,000 objects that stay until the worker ends, and looking at
     them all takes 60 ms. So what survives the first task, or a later one that imports much, is left out
-    afterwards. Garbage is not, because `collect` has just removed it. Why:
+    afterwards. Garbage is not, because `collect` has just removed it. What is left out may become garbage
+    later, so when it has doubled, everything is looked at again. Why:
     docs/decisions/0050-what-a-query-of-spark-costs.md.
     """
 
+    def __init__(self) -> None:
+        self._left_out = self._left_out_first = 0  # objects
+
     def collect(self) -> int:
+        if self._left_out > 2 * self._left_out_first:
+            gc.unfreeze()
+            self._left_out = 0
         found = gc.collect()
-        if len(gc.get_objects()) > MANY_OBJECTS:
+        survivors = len(gc.get_objects())
+        if survivors > MANY_OBJECTS:
             gc.freeze()
+            if self._left_out == 0:
+                self._left_out_first = survivors
+            self._left_out += survivors
         return found
 
 
