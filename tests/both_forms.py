@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stratalog.records.kernels.jit import Kernel
-from stratalog.records.kernels.loaded import UNKNOWN
+from stratalog.records.kernels.loaded import MISSING, UNKNOWN
 
 calls: Counter[str] = Counter()
 """How often each kernel was compared."""
@@ -45,7 +45,7 @@ def _call_both(kernel: Kernel[..., Any], *arguments: Any) -> Any:
     after = _copied(arguments)
     _restore(arguments, before)
     loaded = kernel.run_loaded(*arguments)
-    if loaded is UNKNOWN:
+    if loaded is UNKNOWN or loaded is MISSING:
         _restore(arguments, after)
     else:
         calls_of_images[name] += 1

@@ -69,6 +69,28 @@ def test_checksums_hold_where_the_number_of_streams_changes(size: int, more: int
     assert crc32_zlib(byte_array(data), 3, len(data)) == zlib.crc32(data[3:])
 
 
+@given(
+    st.integers(0, 2 * kernels.FOLDED_SIZE) | st.integers(6000, 16_000) | st.just(1 << 20), st.integers(0, 9)
+)
+def test_folding_keeps_the_checksum(size: int, start: int) -> None:
+    data = random.Random(size).randbytes(start + size + 3)
+
+    found = kernels._crc32c_twin(byte_array(data), start, start + size)
+
+    assert found == other_crc32c.crc32c(data[start : start + size])
+
+
+@pytest.mark.parametrize(("degree", "powers"), kernels.MULTIPLES)
+def test_multiples_of_the_polynomial_leave_no_remainder(degree: int, powers: tuple[int, ...]) -> None:
+    remainder = 0
+    for power in range(degree, -1, -1):
+        remainder = remainder << 1 | (power == degree or power in powers)
+        if remainder >> 32:
+            remainder ^= 0x1_1EDC_6F41
+
+    assert remainder == 0
+
+
 def test_the_twins_agree_with_other_peoples_code() -> None:
     data = random.Random(1).randbytes(3000)
 

@@ -14,6 +14,7 @@ import pytest
 from stratalog.records.build import Record, build_batch
 from stratalog.records.kernels import decode, jit, text, walk
 from stratalog.records.kernels.jit import INTERPRETED, Kernel, compiled_by, inlined, kernel, rows_of
+from stratalog.records.kernels.loaded import MISSING, UNKNOWN
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import new_table
 from tests.records.kernels.test_encode import columns_of
@@ -75,6 +76,7 @@ def plain_time(monkeypatch: pytest.MonkeyPatch) -> jit.PlainTime:
     """A second of plain Python, though tests compile at once."""
     left = jit.PlainTime()
     left.left_s = 1
+    monkeypatch.setattr(jit, "may_stay_plain", lambda: True)
     monkeypatch.setattr(jit, "_plain_time", left)
     return left
 
@@ -110,6 +112,48 @@ def test_a_large_call_is_compiled(plain_time: jit.PlainTime) -> None:
     assert not isinstance(count_up, Kernel)  # its name stands for the machine code now
 
 
+@kernel(size=lambda count: count, plain_us=lambda count: count // 10)
+def quick(count: int) -> int:
+    return 2 * count
+
+
+def test_a_larger_call_is_plain_python_where_nothing_is_compiled(
+    plain_time: jit.PlainTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[object] = [MISSING, UNKNOWN]
+    monkeypatch.setattr(Kernel, "run_loaded", lambda _kernel, *_: answers.pop(0))
+    plain_time.left_s = 0
+
+    assert made(quick)(1_000_000) == 2_000_000
+    assert isinstance(quick, Kernel)
+    assert plain_time.left_s < 0
+    assert plain_time.loaded_calls == jit.PlainTime().loaded_calls
+
+    assert made(quick)(1_000_000) == 2_000_000
+    assert not isinstance(quick, Kernel)
+    assert not made(factorial).is_quicker_than_compiling(30)  # this process uses Numba now
+
+
+@pytest.mark.usefixtures("plain_time")
+def test_after_some_processes_a_larger_call_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert made(factorial).is_quicker_than_compiling(9)
+    monkeypatch.setattr(jit, "may_stay_plain", lambda: False)
+    assert not made(factorial).is_quicker_than_compiling(9)
+
+
+@pytest.mark.parametrize(("left_s", "is_quicker"), [(0, True), (0.1 - jit.MORE_SECONDS, False)])
+def test_compiling_is_quicker_for_large_calls_and_after_a_while(
+    plain_time: jit.PlainTime, left_s: float, is_quicker: bool
+) -> None:
+    plain_time.left_s = left_s
+
+    assert plain_time.more_s == jit.MORE_SECONDS
+    assert made(factorial).is_quicker_than_compiling(9)
+    assert made(factorial).is_quicker_than_compiling(20) == is_quicker
+    assert not made(factorial).is_quicker_than_compiling(1000)
+    assert not made(without_size).is_quicker_than_compiling(0)
+
+
 def test_rows_have_fields_in_both_forms() -> None:
     rows = np.zeros(1, rows_of([("a", np.int16), ("b", np.int64)]))
 
@@ -132,9 +176,9 @@ def test_a_few_records_need_no_machine_code(tmp_path: Path) -> None:
 
 
 def test_many_records_run_as_machine_code(tmp_path: Path) -> None:
-    count, forms = run(FEW, str(tmp_path / "orders-0"), "20000")
+    count, forms = run(FEW, str(tmp_path / "orders-0"), "100000")
 
-    assert count == "20000"
+    assert count == "100000"
     assert "True" in forms.split()
 
 

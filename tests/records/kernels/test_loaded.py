@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 
 from stratalog import limits
-from stratalog.records.kernels.images import Image, to_file
+from stratalog.records.kernels.images import NEEDS_NUMBA, Image, to_file
 from stratalog.records.kernels.jit import INTERPRETED
 from stratalog.records.kernels.loaded import (
     LOADED_CALLS,
+    MISSING,
     PACKAGE,
+    PLAIN_PROCESSES,
     UNKNOWN,
     LoadedKernel,
     _flatten,
@@ -30,6 +32,7 @@ from stratalog.records.kernels.loaded import (
     array_words,
     current_stamp,
     file_name,
+    may_stay_plain,
     tuple_words,
 )
 from tests.records.kernels.test_machine import as_nobody, package, run
@@ -45,14 +48,14 @@ SUM = """
 import sys
 import numpy as np
 from stratalog.records.kernels import decode, jit, loaded
-rows = np.zeros(10_000, decode.RECORD)
+rows = np.zeros(100_000, decode.RECORD)
 rows["value_size"], rows["key_size"] = 3, -1
 for _ in range(3):
     print(*decode.sums(rows), end=" ")
 calls = loaded.LOADED_CALLS - jit._plain_time.loaded_calls
 print("numba" in sys.modules, calls)
 """
-SUMS = "0 30000 0 0 " * 3
+SUMS = "0 300000 0 0 " * 3
 WITH_NUMBA, WITHOUT = f"{SUMS}True 0\n", f"{SUMS}False 3\n"
 
 
@@ -271,6 +274,39 @@ def test_a_user_who_may_not_read_pythons_library_runs_kernels_without_images(
     assert LoadedKernel("decode.sums")((1,)) is UNKNOWN
 
 
+# This kernel returns a boolean in a tuple in a tuple, so there is no image of it.
+WALK_AND_CHECK = """
+import numpy as np
+from stratalog.records.kernels import jit, loaded, validate, walk
+arguments = np.zeros(0, np.uint8), np.zeros(1, walk.BATCH), (True, 0, 0, 0)
+kernel = validate.walk_and_check
+print(kernel.run_loaded(*arguments) is loaded.MISSING, kernel.run_loaded(*arguments) is loaded.UNKNOWN)
+kernel.machine_code()(*arguments)
+"""
+
+
+def test_a_kernel_without_an_image_is_missing_only_until_it_has_been_compiled(
+    package: Path, tmp_path: Path
+) -> None:
+    first, second = (run(package, WALK_AND_CHECK, NUMBA_CACHE_DIR=str(tmp_path))[0] for _ in range(2))
+
+    assert (first, second) == ("True False\n", "False True\n")
+
+
+def test_only_some_processes_run_plain_python_for_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, folder = tmp_path / "file", tmp_path / "new" / "folder"
+    closed.write_bytes(b"")
+    monkeypatch.setattr("stratalog.records.kernels.loaded.cache_folders", lambda: (closed, folder))
+
+    answers = [may_stay_plain.__wrapped__() for _process in range(PLAIN_PROCESSES + 2)]
+
+    assert answers == [True] * PLAIN_PROCESSES + [False] * 2
+    monkeypatch.setattr("stratalog.records.kernels.loaded.cache_folders", lambda: (closed,))
+    assert may_stay_plain.__wrapped__()
+
+
 def test_the_parts_of_a_call() -> None:
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
     kinds: list[object] = []
@@ -346,4 +382,19 @@ def test_an_error_of_machine_code_is_raised(tmp_path: Path, monkeypatch: pytest.
     for status in (1, -1):
         with pytest.raises(RuntimeError, match=f"ended with status {status}"):
             LoadedKernel(f"made.up{status}")((5,))
-    assert LoadedKernel("made.up0")((True,)) is UNKNOWN
+    assert LoadedKernel("made.up0")((True,)) is MISSING
+
+
+def test_a_kernel_that_numba_has_compiled_but_cannot_be_an_image_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain Python took longer than loading it would have taken."""
+    monkeypatch.setattr("stratalog.records.kernels.loaded.cache_folders", lambda: (tmp_path,))
+    stamp = current_stamp()
+    assert stamp is not None
+    path = tmp_path / file_name("made.up", ["int"])
+    path.write_bytes(to_file(NEEDS_NUMBA, stamp))
+
+    assert LoadedKernel("made.up")((5,)) is UNKNOWN
+    path.write_bytes(to_file(NEEDS_NUMBA, "of older sources"))
+    assert LoadedKernel("made.up")((5,)) is MISSING

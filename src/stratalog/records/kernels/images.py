@@ -46,6 +46,10 @@ class Image(NamedTuple):
         return struct.Struct("@" + self.result.translate({ord("("): None, ord(")"): None}))
 
 
+NEEDS_NUMBA = Image(b"", 0, (), (), "", "", False)
+"""In a file: Numba has compiled this kernel, and it cannot become an image."""
+
+
 def to_file(image: Image, stamp: str) -> bytes:
     """The bytes of a file."""
     body = marshal.dumps((stamp, *image))

@@ -5,12 +5,14 @@ the first time takes seconds. So a kernel can declare how many bytes a call proc
 kernel (`PLAIN_BYTES`) first run as plain Python, for 5 ms in all. Any other call runs as the machine code of
 an earlier process, without Numba, if there is any (`loaded.py`, up to `LOADED_CALLS`). If there is none,
 small calls go on as plain Python, until they have taken as long as loading would take (`PLAIN_SECONDS`); all
-other calls import Numba, which loads or compiles the kernel (`machine.py`). Why:
+other calls import Numba, which loads or compiles the kernel (`machine.py`). If the kernel would have to be
+compiled, plain Python may take longer, and larger calls (`MORE_SECONDS`). Why:
 docs/decisions/0034-kernels-begin-as-plain-python.md, docs/decisions/0049-machine-code-without-numba.md.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -23,7 +25,14 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
-from stratalog.records.kernels.loaded import LOADED_CALLS, PACKAGE, UNKNOWN, LoadedKernel
+from stratalog.records.kernels.loaded import (
+    LOADED_CALLS,
+    MISSING,
+    PACKAGE,
+    UNKNOWN,
+    LoadedKernel,
+    may_stay_plain,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +48,13 @@ PLAIN_SECONDS_BEFORE_LOADING = PLAIN_SECONDS - 0.005
 process, which takes some ms.
 """
 
+MORE_SECONDS = 0.5
+"""How much longer, if a kernel has not been compiled on this machine: that takes seconds.
+
+Not in a process that has begun to use Numba, because it has much to do. And only some processes get this
+time (`may_stay_plain`), so that whoever runs the same command again and again gets machine code.
+"""
+
 _KERNELS: list[Kernel[..., Any]] = []
 _MAKERS: dict[Callable[..., object], Callable[[], Any]] = {}  # Any: intrinsics of Numba
 
@@ -48,6 +64,7 @@ class PlainTime:
 
     def __init__(self) -> None:
         self.left_s = PLAIN_SECONDS
+        self.more_s = MORE_SECONDS
         self.loaded_calls = LOADED_CALLS  # those that may still go through images
 
 
@@ -72,6 +89,7 @@ class Kernel(Generic[P, R]):
         function: FunctionType,
         *,
         size: Callable[P, int] | None,
+        plain_us: Callable[P, int] | None,
         twin: FunctionType | None,
         is_inlined: bool,
     ) -> None:
@@ -80,6 +98,7 @@ class Kernel(Generic[P, R]):
         self.twin = function if twin is None else twin
         self.is_inlined = is_inlined
         self._size = size
+        self._plain_us = plain_us or size
         self._is_entered = False
         self._code: Callable[P, R] | None = None
         module = function.__module__
@@ -97,12 +116,15 @@ class Kernel(Generic[P, R]):
         if not self._is_entered:
             if _plain_time.left_s > PLAIN_SECONDS_BEFORE_LOADING and self.is_small(*arguments, **named):
                 return self.run_plain(*arguments, **named)
+            result: object = UNKNOWN
             if _plain_time.loaded_calls > 0 and not named:
                 result = self.run_loaded(*arguments)
-                if result is not UNKNOWN:
+                if result is not UNKNOWN and result is not MISSING:
                     _plain_time.loaded_calls -= 1
                     return cast(R, result)
-            if _plain_time.left_s > 0 and self.is_small(*arguments, **named):
+            if (_plain_time.left_s > 0 and self.is_small(*arguments, **named)) or (
+                result is MISSING and self.is_quicker_than_compiling(*arguments, **named)
+            ):
                 return self.run_plain(*arguments, **named)
             self._enter()
         return self.machine_code()(*arguments, **named)
@@ -110,6 +132,13 @@ class Kernel(Generic[P, R]):
     def is_small(self, *arguments: P.args, **named: P.kwargs) -> bool:
         """Whether a call with these arguments is quick as plain Python."""
         return self._size is not None and self._size(*arguments, **named) <= PLAIN_BYTES
+
+    def is_quicker_than_compiling(self, *arguments: P.args, **named: P.kwargs) -> bool:
+        """Whether there is enough time left to run a call with these arguments as plain Python."""
+        if self._plain_us is None:
+            return False
+        left_us = 1_000_000 * (_plain_time.left_s + _plain_time.more_s)
+        return left_us > 0 and self._plain_us(*arguments, **named) <= left_us and may_stay_plain()
 
     def run_plain(self, *arguments: P.args, **named: P.kwargs) -> R:
         """The result of plain Python, in the types that compiled code returns."""
@@ -120,7 +149,7 @@ class Kernel(Generic[P, R]):
         return cast(R, _as_compiled(result))
 
     def run_loaded(self, *arguments: object) -> object:
-        """The result of machine code without Numba; UNKNOWN if there is none for such arguments."""
+        """The result of machine code without Numba; UNKNOWN or MISSING if there is none."""
         return UNKNOWN if self._loaded is None else self._loaded(arguments)
 
     def machine_code(self) -> Callable[P, R]:
@@ -134,6 +163,7 @@ class Kernel(Generic[P, R]):
     def _enter(self) -> None:
         """From now on, modules that have imported this kernel by its name call the machine code directly."""
         code = self.machine_code()
+        _plain_time.more_s = 0
         _ENTERED[id(code)] = self
         self._is_entered = True
         name = self.__name__
@@ -149,7 +179,10 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]: ...
 
 @overload
 def kernel(
-    *, size: Callable[..., int], twin: Callable[..., Any] | None = None
+    *,
+    size: Callable[..., int] | None = None,
+    plain_us: Callable[..., int] | None = None,
+    twin: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -157,6 +190,7 @@ def kernel(
     function: Callable[P, R] | None = None,
     *,
     size: Callable[..., int] | None = None,
+    plain_us: Callable[..., int] | None = None,
     twin: Callable[..., Any] | None = None,  # Any: what the kernel returns
 ) -> Any:  # Any: a kernel, or what makes one
     """Compile at the first call that needs machine code and finds none, and cache it on disk if possible.
@@ -164,29 +198,57 @@ def kernel(
     The machine code runs without the GIL.
 
     `size` returns about how many bytes a call with these arguments processes; with it, small calls run as
-    plain Python. `twin` is a function for plain Python, where it is much faster than the kernel's own.
+    plain Python. `plain_us` returns about how many microseconds that takes; without it, one for each byte.
+    `twin` is a function for plain Python, where it is much faster than the kernel's own.
     """
 
     def make(function: Callable[P, R]) -> Callable[P, R]:
         if INTERPRETED:
             return function
         return Kernel(
-            cast(FunctionType, function), size=size, twin=cast("FunctionType | None", twin), is_inlined=False
+            cast(FunctionType, function),
+            size=size,
+            plain_us=plain_us,
+            twin=cast("FunctionType | None", twin),
+            is_inlined=False,
         )
 
     return make if function is None else make(function)
 
 
-def inlined(function: Callable[P, R]) -> Callable[P, R]:
+@overload
+def inlined(function: Callable[P, R]) -> Callable[P, R]: ...
+
+
+@overload
+def inlined(*, twin: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def inlined(
+    function: Callable[P, R] | None = None,
+    *,
+    twin: Callable[..., Any] | None = None,  # Any: what the function returns
+) -> Any:  # Any: a kernel, or what makes one
     """A small function that becomes part of each kernel that calls it.
 
     For code that runs once for every key or value. A call that passes arrays counts references atomically,
-    which costs more than copying sixteen bytes: gathering a key took 10.6 ns, and inlined 2.8 ns.
+    which costs more than copying sixteen bytes: gathering a key took 10.6 ns, and inlined 2.8 ns. `twin` is
+    the same as for `kernel`.
     """
-    if INTERPRETED:
-        return function
-    made: Kernel[P, R] = Kernel(cast(FunctionType, function), size=None, twin=None, is_inlined=True)
-    return made
+
+    def make(function: Callable[P, R]) -> Callable[P, R]:
+        if INTERPRETED:
+            return function
+        made: Kernel[P, R] = Kernel(
+            cast(FunctionType, function),
+            size=None,
+            plain_us=None,
+            twin=cast("FunctionType | None", twin),
+            is_inlined=True,
+        )
+        return made
+
+    return make if function is None else make(function)
 
 
 def compiled_by(make: Callable[[], Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -209,7 +271,8 @@ def kernels() -> list[Kernel[..., Any]]:
 
 def compile_always() -> None:
     """From now on, all calls of this process run through Numba."""
-    _plain_time.left_s = _plain_time.loaded_calls = 0
+    _plain_time.left_s = -math.inf
+    _plain_time.loaded_calls = 0
 
 
 class Forms(ABC):

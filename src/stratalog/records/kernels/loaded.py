@@ -30,6 +30,8 @@ LOADED_CALLS = 100_000
 """How many calls of a process may go through images: they cost about as much as importing Numba."""
 PACKAGE = __name__.rpartition(".")[0]
 SUFFIX = ".image"
+PLAIN_PROCESSES = 8
+"""How many processes may run plain Python for longer, instead of compiling what all later ones need."""
 
 _FOLDER = Path(__file__).parent
 _TYPES: dict[str, type[ctypes._SimpleCData[Any]]] = {
@@ -51,15 +53,23 @@ UNKNOWN: Final = _Unknown()
 """Returned instead of a result if there is no image for the arguments of a call."""
 
 
+class _Missing:
+    """The class of MISSING."""
+
+
+MISSING: Final = _Missing()
+"""Returned instead of a result if Numba has not yet compiled the kernel for the arguments of a call."""
+
+
 class LoadedKernel:
     """The images of one kernel, each loaded when it is needed first."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._codes: dict[_Kinds, _Code | None] = {}
+        self._codes: dict[_Kinds, _Code | _Missing | None] = {}
 
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
-        """The result of the kernel; UNKNOWN if there is no image for such arguments."""
+        """The result of the kernel; MISSING or UNKNOWN if there is no image for such arguments."""
         kinds: list[Any] = []
         parts: list[int] = []
         if not _flatten(arguments, kinds, parts):
@@ -69,16 +79,18 @@ class LoadedKernel:
             code = self._codes[key]
         except KeyError:
             code = self._codes[key] = self._load(key)
-        return UNKNOWN if code is None else code(parts)
+        if isinstance(code, _Code):
+            return code(parts)
+        return UNKNOWN if code is None else code
 
-    def _load(self, kinds: _Kinds) -> _Code | None:
+    def _load(self, kinds: _Kinds) -> _Code | _Missing | None:
         try:
             return self._find(kinds)
         except ImportError:
             # A process that has changed its user may not be allowed to read Python's library any more.
             return None
 
-    def _find(self, kinds: _Kinds) -> _Code | None:
+    def _find(self, kinds: _Kinds) -> _Code | _Missing | None:
         stamp = current_stamp()
         if stamp is None:
             return None
@@ -87,10 +99,12 @@ class LoadedKernel:
             try:
                 image = from_file((folder / name).read_bytes(), stamp)
                 if image is not None:
-                    return _Code(self._name, image)
-            except OSError:
-                continue  # not there, or not allowed to run
-        return None
+                    return _Code(self._name, image) if image.code else None
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:  # not allowed to read, or to run
+                return None
+        return MISSING
 
 
 class _Code:
@@ -116,6 +130,24 @@ class _Code:
         if not self._is_tuple:
             return values[0]
         return values if self._shape is None else nested(self._shape, values)
+
+
+@cache
+def may_stay_plain() -> bool:
+    """Whether few processes have run plain Python for longer than loading takes; counts this process as one.
+
+    The count is the size of a file beside the images. Where no file can be written there is no limit, because
+    compiled kernels cannot be kept either.
+    """
+    for folder in cache_folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / f"plain-{current_stamp()}").open("ab") as file:
+                file.write(b".")
+                return file.tell() <= PLAIN_PROCESSES
+        except OSError:
+            continue
+    return True
 
 
 def array_words(dtype: np.dtype[Any], ndim: int, *, is_writable: bool) -> str:

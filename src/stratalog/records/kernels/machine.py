@@ -29,7 +29,7 @@ from numba.core.runtime.nrt import rtsys
 
 from stratalog.null_handler import add_null_handler
 from stratalog.records.kernels.compiling import compiling, uncached
-from stratalog.records.kernels.images import from_file, to_file
+from stratalog.records.kernels.images import NEEDS_NUMBA, from_file, to_file
 from stratalog.records.kernels.jit import Forms, Kernel, maker_of
 from stratalog.records.kernels.linking import UnlinkableError, image_of, words_of
 from stratalog.records.kernels.loaded import (
@@ -174,10 +174,14 @@ class _CheckedFiles(IndexDataCacheFile):
             with suppress(OSError):
                 if from_file(path.read_bytes(), stamp) is not None:
                     return
+        except UnlinkableError as error:
+            logger.debug("%s has arguments of Numba's own: %s", description.qualname, error)
+            return
+        try:
             image = image_of(object_code, description.llvm_func_name, signature)
         except UnlinkableError as error:
             logger.debug("%s needs Numba: %s", description.qualname, error)
-            return
+            image = NEEDS_NUMBA
         with suppress(OSError), self._open_for_write(str(path)) as file:
             file.write(to_file(image, stamp))
 

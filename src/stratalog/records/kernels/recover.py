@@ -30,7 +30,7 @@ from stratalog.records.kernels.memory import (
     wrapped_sum,
 )
 from stratalog.records.kernels.scan import ScanTable, gather
-from stratalog.records.kernels.walk import LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, walk
+from stratalog.records.kernels.walk import LOG_OVERHEAD, MAGIC_AT, SMALLEST_V2, BatchTable, plain_us, walk
 
 ROWS = 128  # of the table: 12 KiB
 
@@ -50,7 +50,10 @@ _UNLIMITED = 2**31
 SMALL = 2048
 
 
-@kernel(size=lambda _data, start, end, *_: end - start)
+@kernel(
+    size=lambda _data, start, end, *_: end - start,
+    plain_us=lambda data, start, end, *_: plain_us(data, start, end),
+)
 def recover(
     data: Bytes,
     start: int,
