@@ -5,6 +5,7 @@ Each case runs a copy of the package in a process of its own, since Numba decide
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -221,3 +222,19 @@ def _refuse_writing(package: Path, *, except_for: Path | None = None) -> None:
     for path in (package, *package.rglob("*")):
         if path != except_for:
             path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def test_garbage_is_collected_less_often_while_kernels_are_compiled() -> None:
+    from stratalog.records.kernels.machine import _Compilations
+
+    listener, before = _Compilations(), gc.get_threshold()
+
+    listener.on_start(None)
+    listener.on_start(None)  # a kernel that the first one calls
+    listener.on_end(None)
+    during = gc.get_threshold()
+    listener.on_end(None)
+
+    assert during[0] > before[0]
+    assert during[1:] == before[1:]
+    assert gc.get_threshold() == before
