@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stratalog.records.build import Record, build_batch
 from stratalog.records.kernels import walk as kernel
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.walk import WalkStop, new_table
@@ -166,3 +167,15 @@ def test_the_facts_of_a_run_are_those_of_its_headers(log: Encoded) -> None:
         sum(max(each.records_count, 0) for each in batches),
         types.pop() if len(types) == 1 else kernel.MIXED,
     )
+
+
+@pytest.mark.parametrize("value_size", [1, 100, 20_000])
+def test_the_time_for_plain_python_follows_from_the_number_of_batches(value_size: int) -> None:
+    batch = build_batch([Record(0, 1, b"k", bytes(value_size))])
+    data = byte_array(batch * 200)
+
+    found = kernel.plain_us(data, 0, data.size)
+
+    assert 200 * 50 < found < 200 * 150
+    assert kernel.plain_us(data, len(batch), len(batch)) < 150
+    assert kernel.plain_us(byte_array(bytes(1000)), 0, 1000) < 1000 * 50
