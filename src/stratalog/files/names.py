@@ -159,6 +159,8 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     known = _SUFFIXES.get(name[20:])
     if known is not None and name[:20].isdecimal() and name.isascii() and name[:20] <= LAST_DIGITS:
         return SegmentFile(int(name[:20]), *known)
+    if name[name.rfind(".") + 1 :] not in _ENDINGS:
+        return None
     state = next((state for state in _MARKED_STATES if name.endswith(state.value)), FileState.LIVE)
     stem = name.removesuffix(state.value)
     kind = next((kind for kind in FileKind if stem.endswith(kind.value)), None)
@@ -176,6 +178,7 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 
 
 _MARKED_STATES = (FileState.DELETED, FileState.CLEANED, FileState.SWAP)
+_ENDINGS = {each.value[1:] for each in (*FileKind, *_MARKED_STATES)}
 _SUFFIXES = {kind.value + state.value: (kind, state) for kind in FileKind for state in FileState}
 
 

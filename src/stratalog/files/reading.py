@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stratalog.errors import DiskError
@@ -44,6 +45,7 @@ OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
 _USUAL_BLOCK = 4096  # bytes
 _MOUNTS = "/proc/self/mountinfo"  # of each mount: id, parent, device, ..., options of the file system
+_IS_FILE: Callable[[os.DirEntry[str]], bool] = os.DirEntry.is_file
 _LARGE = 1 << 20  # a larger read first checks whether the file is that long
 LARGEST_SMALL_FILE = 64 << 20  # checkpoints of 100,000 partitions have a tenth of that
 
@@ -210,15 +212,14 @@ class DiskReader:
         """
         name = os.fspath(path)
         with Refusing("list", name):
-            with os.scandir(name) as listing:
-                found = {entry.name: entry for entry in listing if entry.is_file()}
-            sizes = dict.fromkeys(found, 0)
-            for file in [file for file in found if file.endswith(suffix)]:
-                try:
-                    sizes[file] = found[file].stat().st_size
-                except FileNotFoundError:
-                    del sizes[file]
-        return sizes
+            if os.scandir not in os.supports_fd:
+                return _sizes_in(name, suffix)
+            # Through its descriptor: the system then finds each file by its name alone, not by a long path.
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | OPEN_FLAGS)
+            try:
+                return _sizes_in(descriptor, suffix)
+            finally:
+                os.close(descriptor)
 
     def release(self, directory: Path) -> None:
         """Close the kept files below a directory: from now on others may replace files there."""
@@ -235,6 +236,18 @@ class DiskReader:
             return descriptors.shared.use(name, writable=writable, identity=identity)
         except OSError as error:
             raise refused("open", name, error) from error
+
+
+def _sizes_in(directory: str | int, suffix: str) -> dict[str, int]:
+    with os.scandir(directory) as listing:
+        found: dict[str, os.DirEntry[str]] = {entry.name: entry for entry in filter(_IS_FILE, listing)}
+    sizes = dict.fromkeys(found, 0)
+    for file in [file for file in found if file.endswith(suffix)]:
+        try:
+            sizes[file] = found[file].stat().st_size
+        except FileNotFoundError:
+            del sizes[file]
+    return sizes
 
 
 def _kept_blocks(device: int) -> int:

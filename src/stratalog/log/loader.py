@@ -10,9 +10,8 @@ NeedsRecoveryError that names it, and nothing is changed. Kafka: LogLoader
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import compress
 from typing import NamedTuple
 
 from stratalog.clock import Clock
@@ -50,6 +49,7 @@ from stratalog.segment.segment_reader import MAX_SIZE, SegmentReader
 _DELETED = FileState.DELETED.value
 _LOG = FileKind.LOG.value
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_BESIDE = (*_INDEXES, FileKind.PRODUCER_SNAPSHOT)  # the kinds of files that a .log may have beside it
 
 
 class Listing(NamedTuple):
@@ -155,25 +155,9 @@ def check_loadable(disk: DiskReader, directory: str, config: LogConfig) -> None:
 
 def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     """Sort the files of a directory; NeedsRecoveryError for a file that only recovery can handle."""
-    by_suffix: defaultdict[str, list[str]] = defaultdict(list)
-    for name in files:
-        by_suffix[name[20:]].append(name)
-    sizes: dict[int, int] = {}
-    live: dict[FileKind, set[int]] = {}
-    for kind in FileKind:
-        # Parsing all names at once takes a third of the time: a log may have a hundred thousand.
-        names = by_suffix.get(kind.value, [])
-        digits = [name[:20] for name in names]
-        text = "".join(digits)
-        live[kind] = set()
-        if text.isdecimal() and text.isascii() and max(digits) <= LAST_DIGITS:
-            offsets = [*map(int, digits)]
-            live[kind] = {*offsets}
-            if kind is FileKind.LOG:
-                sizes = dict(zip(offsets, map(files.__getitem__, names), strict=True))
-            del by_suffix[kind.value]
+    sizes, live, rest = _regular(files)
     others = []
-    for name in chain.from_iterable(by_suffix.values()):
+    for name in sorted(rest):
         file = parse_segment_file(name)
         if file is None or file.state is FileState.DELETED:
             others.append(name)
@@ -188,6 +172,28 @@ def list_partition(files: Mapping[str, int], directory: str) -> Listing:
     indexes = {kind: live[kind] for kind in _INDEXES}
     _check_indexes(sizes, indexes, directory)
     return Listing(sizes, indexes, sorted(live[FileKind.PRODUCER_SNAPSHOT]), others)
+
+
+def _regular(files: Mapping[str, int]) -> tuple[dict[int, int], dict[FileKind, set[int]], set[str]]:
+    """The segments whose names have twenty digits, with their sizes; their other files; all other names.
+
+    A log may have a hundred thousand files, nearly all of such segments. To look up the names that may be
+    beside a .log takes two thirds of the time of taking apart the names that are there.
+    """
+    live: dict[FileKind, set[int]] = {kind: set() for kind in FileKind}
+    names = [name for name in files if name[20:] == _LOG]
+    digits = [name[:20] for name in names]
+    text = "".join(digits)
+    if not text.isdecimal() or not text.isascii() or max(digits) > LAST_DIGITS:
+        return {}, live, {*files}
+    offsets = [*map(int, digits)]
+    rest = {*files}.difference(names)
+    for kind in _BESIDE:
+        suffix = kind.value
+        expected = [each + suffix for each in digits]
+        live[kind] = {*compress(offsets, map(files.__contains__, expected))}
+        rest.difference_update(expected)
+    return dict(zip(offsets, map(files.__getitem__, names), strict=True)), live, rest
 
 
 def _check_indexes(sizes: dict[int, int], indexes: dict[FileKind, set[int]], directory: str) -> None:

@@ -360,6 +360,8 @@ class IndexFile:
     def _first_zero_slot(self, start: int) -> int:
         """The first slot of zeros from `start` on; all slots after it must be zeros too."""
         slots = self._length // self.entry_size
+        if not slots:
+            return start  # as for every segment of a few small batches: the file need not be opened
         if slots * self.entry_size <= _READ_WHOLE:
             data = self._read(slots * self.entry_size, 0)
             slots = len(data) // self.entry_size
