@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from stratalog.errors import UsageError
-from stratalog.log.scheduler import BackgroundScheduler, repeat
+from stratalog.log.scheduler import BackgroundScheduler, HoldingScheduler, repeat
 from tests.log.model import NOW, ManualClock, ManualScheduler
 from tests.waiting import PATIENCE_S
 
@@ -147,3 +147,33 @@ while log.scheduler._changed.acquire(blocking=False):
     )
 
     assert (done.stdout, done.stderr) == ("deleted\n", "")
+
+
+def test_held_tasks_are_scheduled_when_they_are_released_and_later_ones_at_once() -> None:
+    clock = ManualClock()
+    inner = ManualScheduler(clock)
+    scheduler = HoldingScheduler(inner)
+    ran: list[str] = []
+    scheduler.schedule("first", lambda: ran.append("first"))
+    scheduler.schedule("second", lambda: ran.append("second"), 10)
+    assert inner.tasks == []
+    clock.sleep(10)
+
+    scheduler.release()
+    scheduler.schedule("third", lambda: ran.append("third"))
+
+    assert inner.run_due() == ["first", "third"]
+    clock.sleep(10)
+    assert inner.run_due() == ["second"]
+    assert ran == ["first", "third", "second"]
+
+
+def test_a_second_release_schedules_nothing_again() -> None:
+    inner = ManualScheduler(ManualClock())
+    scheduler = HoldingScheduler(inner)
+    scheduler.schedule("once", lambda: None)
+
+    scheduler.release()
+    scheduler.release()
+
+    assert [name for _, name, _ in inner.tasks] == ["once"]

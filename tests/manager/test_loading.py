@@ -10,6 +10,7 @@ from stratalog.directory.recovery.progress import Phase
 from stratalog.engine.progress import Progress
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
+from stratalog.log.scheduler import ScheduledTask
 from tests.manager.running import (
     HIGH_WATERMARKS,
     MARKER,
@@ -101,6 +102,50 @@ def test_a_clean_directory_that_fails_while_it_is_loaded_is_offline(tmp_path: Pa
     assert manager.live_log_dirs == (str(tmp_path / "b"),)
     assert manager.all_logs() == ()
     assert not is_locked(data)
+    manager.shutdown()
+
+
+def test_epoch_files_are_written_only_after_all_logs_are_open(tmp_path: Path) -> None:
+    """A leader that has appended nothing leaves an epoch that starts at the log's end."""
+    data = fixture_copy("clean", tmp_path / "data")
+    file = data / "txn-0" / "leader-epoch-checkpoint"
+    with Node(data).running() as manager:
+        log = manager.get_log(TopicPartition("txn", 0))
+        assert log is not None
+        end = log.log_end_offset
+    file.write_text(f"0\n2\n0 0\n7 {end}\n")
+    node = Node(data)
+    loaded: list[int] = []
+    schedule = node.scheduler.schedule
+
+    def note(name: str, task: ScheduledTask, delay_ms: int = 0) -> None:
+        if name == "leader-epoch-cache-flush":
+            loaded.append(len(manager.all_logs()))
+        schedule(name, task, delay_ms)
+
+    node.scheduler.schedule = note  # type: ignore[method-assign]
+    manager = node.start()
+    node.wait(0)
+
+    assert loaded == [len(manager.all_logs())]
+    assert file.read_text() == "0\n1\n0 0\n"
+    manager.shutdown()
+
+
+def test_an_epoch_file_of_a_directory_that_fails_is_left_as_it_is(tmp_path: Path) -> None:
+    data = fixture_copy("clean", tmp_path / "a")
+    file = data / "txn-0" / "leader-epoch-checkpoint"
+    stale = b"0\n2\n0 0\n7 1000000\n"
+    file.write_bytes(stale)
+    (data / "zlast-0").mkdir()
+    (data / "zlast-0" / "leader-epoch-checkpoint").write_text("9\n")
+    node = Node(data, tmp_path / "b")
+
+    manager = node.start()
+    node.wait(0)
+
+    assert manager.live_log_dirs == (str(tmp_path / "b"),)
+    assert file.read_bytes() == stale
     manager.shutdown()
 
 

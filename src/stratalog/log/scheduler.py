@@ -106,6 +106,32 @@ class BackgroundScheduler:
                     self._changed.wait()
 
 
+class HoldingScheduler:
+    """Holds tasks back until `release`, from which their delays count. Then it passes on every task.
+
+    While a thread opens thousands of logs, each task that another thread runs takes the interpreter from it.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._lock = threading.Lock()
+        self._held: list[tuple[str, ScheduledTask, int]] | None = []
+
+    def schedule(self, name: str, task: ScheduledTask, delay_ms: int = 0) -> None:
+        with self._lock:
+            if self._held is not None:
+                self._held.append((name, task, delay_ms))
+                return
+        self._scheduler.schedule(name, task, delay_ms)
+
+    def release(self) -> None:
+        """Pass on all tasks held so far, and every later one at once."""
+        with self._lock:
+            held, self._held = self._held or [], None
+        for name, task, delay_ms in held:
+            self._scheduler.schedule(name, task, delay_ms)
+
+
 def repeat(
     scheduler: Scheduler, name: str, every_ms: int, task: ScheduledTask, *, is_wanted: Callable[[], bool]
 ) -> None:

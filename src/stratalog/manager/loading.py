@@ -33,7 +33,7 @@ from stratalog.log.api.managed_log import ManagedLog
 from stratalog.log.checkpoint_file import PartitionOffsets
 from stratalog.log.loader import load
 from stratalog.log.partition_metadata import topic_id_of
-from stratalog.log.scheduler import Scheduler
+from stratalog.log.scheduler import HoldingScheduler, Scheduler
 from stratalog.manager.registry import LogRegistry
 
 logger = logging.getLogger(__name__)
@@ -99,11 +99,17 @@ class Loading:
         self._sets_strays_aside = set_strays_aside
         self._logs_remaining: dict[str, int] = {}
         self._segments_remaining: dict[str, int] = {}
+        self._held: HoldingScheduler | None = None
 
     def load(
         self, opening: LogOpening, directories: Sequence[LogDirectory], metadata: ClusterMetadata | None
     ) -> list[LogDirectory]:
-        """Open the logs of all directories that are online; returns the directories that failed."""
+        """Open the logs of all directories that are online; returns the directories that failed.
+
+        What the logs schedule meanwhile waits for `begin_tasks`.
+        """
+        self._held = HoldingScheduler(opening.scheduler)
+        opening = opening._replace(scheduler=self._held)
         online = [directory for directory in directories if directory.is_online]
         self._logs_remaining = {found.path: len(found.layout.partitions) for found in online}
         self._segments_remaining = dict.fromkeys(self._logs_remaining, 0)  # no segment needs recovery
@@ -118,6 +124,11 @@ class Loading:
         finally:
             self._logs_remaining, self._segments_remaining = {}, {}
         return [directory for directory in online if not directory.is_online]
+
+    def begin_tasks(self) -> None:
+        """Schedule what the logs left for later. Logs of a directory that failed must be closed before."""
+        if self._held is not None:
+            self._held.release()
 
     def metrics(self, directories: Sequence[LogDirectory]) -> Metrics:
         """Which directories are offline, and what remains to be recovered or loaded, by Kafka's names.

@@ -149,6 +149,7 @@ class LogManager:
                 raise
             for directory in failed:
                 self._drop(directory)
+            self._loading.begin_tasks()
             self._copies.go_on()
             self._life.open()
             delay_ms = self.topics.defaults.file_delete_delay_ms
