@@ -189,9 +189,8 @@ class Disk(DiskReader):
         name, other = os.fspath(source), os.fspath(target)
         with Refusing(f"rename to {other}", name):
             os.replace(name, other)
-        forget = descriptors.shared.forget if os.path.isdir(other) else descriptors.shared.forget_file
-        forget(name)
-        forget(other)
+        descriptors.shared.forget(name)
+        descriptors.shared.forget(other)
 
     def delete(self, path: Path) -> bool:
         """Delete a file; False if there was none."""

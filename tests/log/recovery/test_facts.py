@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from stratalog.files.entries import FileId
 from stratalog.log.epochs import EpochEntry
-from stratalog.log.recovery.facts import FindingKind, missing_snapshot, stuck_readers, unknown_start
+from stratalog.log.recovery.facts import FileFact, FindingKind, missing_snapshot, stuck_readers, unknown_start
 from tests.log.model import ORDERS
 
 GAP = 40
+
+
+def test_a_file_is_the_same_under_another_name_and_not_once_it_has_changed() -> None:
+    file = FileFact("a", 5, FileId((1, 77)), 1000)
+
+    assert file.is_same_but_for_name(file._replace(name="b"))
+    assert not file.is_same_but_for_name(file._replace(mtime_ms=1001))
+    assert file.words == "a file of 5 bytes, inode 77, changed at 1000 ms"
 
 
 def test_a_missing_snapshot_has_the_name_that_a_clean_shutdown_gives_it() -> None:

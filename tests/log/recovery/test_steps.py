@@ -10,7 +10,8 @@ import pytest
 
 from stratalog.errors import PreconditionError, QuarantineFullError, StratalogError
 from stratalog.files.disk import Disk
-from stratalog.files.entries import file_id
+from stratalog.files.entries import FileStatus, file_id
+from stratalog.files.entries import Path as AnyPath
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.recovery.facts import FileFact
 from stratalog.log.recovery.quarantine import Quarantine
@@ -221,6 +222,40 @@ def test_a_rename_that_is_done_already_is_done() -> None:
 
     run(disk, step, Truncate(file=step.file, size=2, why=""))
     assert files(disk)["new"] == b"go"
+
+
+def test_a_file_that_is_written_twice_is_expected_as_it_was_left() -> None:
+    disk = made({LOG: b"good"})
+
+    run(
+        disk,
+        WriteFile(name=INDEX, data=b"first", file=None, why=""),
+        SyncDirectory(),
+        WriteFile(name=INDEX, data=b"second", file=None, why=""),
+    )
+
+    assert files(disk)[INDEX] == b"second"
+
+
+def test_a_file_that_is_only_written_is_not_looked_at_again() -> None:
+    disk = made({LOG: b"good"})
+    looked: list[str] = []
+
+    class Watched(SimulatedDisk):
+        def status(self, path: AnyPath) -> FileStatus | None:
+            looked.append(str(path))
+            return super().status(path)
+
+    watched = Watched.of(disk.contents())
+    run(
+        watched,
+        WriteFile(name=INDEX, data=b"new", file=None, why=""),
+        SyncDirectory(),
+        WriteFile(name=NEXT, data=b"new", file=None, why=""),
+        keep=False,
+    )
+
+    assert looked == [f"{DIRECTORY}/{INDEX}", f"{DIRECTORY}/{NEXT}"]
 
 
 def test_the_caller_is_asked_once_before_the_first_change() -> None:

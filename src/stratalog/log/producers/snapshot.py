@@ -38,6 +38,8 @@ ENTRY_SIZE = 46
 CRC_COVERS_FROM = 6
 assert _HEADER.size == HEADER_SIZE
 assert _ENTRY.size == ENTRY_SIZE
+# A recovery builds and reads several snapshots for each segment, and those of most logs have no producers.
+WITHOUT_PRODUCERS = _HEADER.pack(SNAPSHOT_VERSION, 0x48674BC7, 0)
 
 
 def build_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
@@ -55,12 +57,16 @@ def build_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
         )
         for entry in entries
     ]
+    if not packed:
+        return WITHOUT_PRODUCERS
     covered = len(packed).to_bytes(4, "big") + b"".join(packed)
     return _HEADER.pack(SNAPSHOT_VERSION, _crc(covered), len(packed)) + covered[4:]
 
 
 def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
     """The producers in the order of the file; CorruptSnapshotError if Kafka would not load it."""
+    if data == WITHOUT_PRODUCERS:
+        return []
     if len(data) < HEADER_SIZE:
         raise CorruptSnapshotError(
             f"it has {len(data)} bytes; a snapshot without producers has {HEADER_SIZE}."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from stratalog.files.entries import FileId
+from stratalog.files.entries import FileId, inode_of
 from stratalog.files.names import FileKind, TopicPartition, segment_file_name
 from stratalog.log.epochs import EpochEntry
 
@@ -22,6 +22,14 @@ class FileFact(NamedTuple):
     size: int
     id: FileId
     mtime_ms: int
+
+    @property
+    def words(self) -> str:
+        """The file in an error message."""
+        return f"a file of {self.size} bytes, inode {inode_of(self.id)}, changed at {self.mtime_ms} ms"
+
+    def is_same_but_for_name(self, other: FileFact) -> bool:
+        return self[1:] == other[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ from typing import TypeVar
 from stratalog.buffers import aligned_buffer
 from stratalog.errors import PreconditionError
 from stratalog.files.disk import Disk, EntryKind, Path
-from stratalog.files.entries import inode_of
 from stratalog.files.names import FileState, parse_segment_file
 from stratalog.files.paths import join_path, last_name
 from stratalog.files.reading import DiskReader
@@ -163,6 +162,7 @@ def steps_in_rounds(
     if not todo:
         return ()
     run = _Run(disk, os.fspath(directory), [quarantine, *full], applied or Applied())
+    run.looks_back = _looks_back(todo)
     run.require_room(todo)
     if before_change is not None:
         before_change()
@@ -186,6 +186,13 @@ def write_rounds(disk: Disk, rounds: Generator[Files, None, T]) -> T:
             result: T = end.value
             return result
         disk.replace_all(files)
+
+
+def _looks_back(steps: Sequence[Step]) -> bool:
+    """Whether a step may look at a file that an earlier one has written."""
+    names = [step.name for step in steps if isinstance(step, WriteFile)]
+    only_writes = len(names) == sum(not isinstance(step, SyncDirectory) for step in steps)
+    return not only_writes or len({*names}) < len(names)
 
 
 def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
@@ -264,6 +271,7 @@ class _Run:
         self._places = [place for place in places if place is not None]
         self._renamed: dict[str, str] = {}
         self._left: dict[str, FileFact] = {}
+        self.looks_back = True
 
     def require_room(self, steps: Iterable[Step]) -> None:
         if self._quarantine is not None:
@@ -282,7 +290,8 @@ class _Run:
 
     def note_written(self, step: WriteFile) -> None:
         self._renamed.pop(step.name, None)
-        self._remember(step.name)
+        if self.looks_back:
+            self._remember(step.name)
 
     def do(self, step: Step) -> None:
         """Do a step that is not a WriteFile."""
@@ -311,13 +320,13 @@ class _Run:
     def _rename(self, step: Rename) -> None:
         name = self._now(step.file.name)
         target = self._found(step.to)
-        if self._found(name) is None and target is not None and _is_same(target, step.file):
+        if self._found(name) is None and target is not None and target.is_same_but_for_name(step.file):
             self._renamed[name] = step.to
             return
         file = self._require(step.file)
         if target is not None:
             if step.over is None:
-                raise PreconditionError(self._path(step.to), "no file", _words(target))
+                raise PreconditionError(self._path(step.to), "no file", target.words)
             self._require(step.over)
         self._disk.rename(self._path(name), self._path(step.to))
         if step.over is not None:
@@ -348,7 +357,7 @@ class _Run:
         if step.file is not None:
             self._require(step.file)
         elif found is not None and found != self._left.get(step.name):
-            raise PreconditionError(path, "no file", _words(found))
+            raise PreconditionError(path, "no file", found.words)
         return False
 
     def _copy(self, step: CopyRanges) -> None:
@@ -380,7 +389,7 @@ class _Run:
             found = (place.moved(*came_from, step.file.id, step.file.size) for place in self._places)
             moved = next((kept for kept in found if kept is not None), None)
             if self._places and moved is None:
-                raise PreconditionError(path, _words(step.file), "no file")
+                raise PreconditionError(path, step.file.words, "no file")
             if moved is not None:
                 self.kept.append((step, moved))
             return
@@ -425,24 +434,15 @@ class _Run:
         name = self._now(file.name)
         found = self._found(name)
         expected = self._left.get(name, file)
-        if found is None or not _is_same(found, expected):
-            raise PreconditionError(
-                self._path(name), _words(expected), "no file" if found is None else _words(found)
-            )
+        if found is None or not found.is_same_but_for_name(expected):
+            present = "no file" if found is None else found.words
+            raise PreconditionError(self._path(name), expected.words, present)
         return found
 
     def _remember(self, name: str) -> None:
         found = self._found(name)
         if found is not None:
             self._left[name] = found
-
-
-def _is_same(one: FileFact, other: FileFact) -> bool:
-    return one[1:] == other[1:]
-
-
-def _words(file: FileFact) -> str:
-    return f"a file of {file.size} bytes, inode {inode_of(file.id)}, changed at {file.mtime_ms} ms"
 
 
 def _live_name(name: str) -> str:
