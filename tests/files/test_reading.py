@@ -287,3 +287,30 @@ def test_reading_at_a_position_ends_where_the_file_does(tmp_path: Path) -> None:
     assert disk.read_at(path, 100, 7) == b"789"
     assert disk.read_at(path, 4, 10) == b""
     assert disk.read_at(path, 0, 0) == b""
+
+
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_sizes_are_listed_for_files_and_links_to_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_descriptors: bool
+) -> None:
+    """With a system that can list a directory through its descriptor, and with one that cannot."""
+    (tmp_path / "a.log").write_bytes(b"four")
+    (tmp_path / "a.index").write_bytes(b"entries")
+    (tmp_path / "b.log").symlink_to(tmp_path / "a.log")
+    (tmp_path / "c.log").mkdir()
+    (tmp_path / "d.log").symlink_to(tmp_path / "gone")
+    os.mkfifo(tmp_path / "e.log")
+    if not has_descriptors:
+        monkeypatch.setattr(os, "supports_fd", set())
+
+    assert DiskReader().list_sizes(tmp_path, ".log") == {"a.log": 4, "a.index": 0, "b.log": 4}
+
+
+@pytest.mark.parametrize(("name", "code"), [("gone", errno.ENOENT), ("file", errno.ENOTDIR)])
+def test_sizes_of_what_is_not_a_directory_are_refused(tmp_path: Path, name: str, code: int) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(DiskError) as caught:
+        DiskReader().list_sizes(tmp_path / name, ".log")
+
+    assert caught.value.errno == code
