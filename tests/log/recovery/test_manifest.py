@@ -28,3 +28,13 @@ def test_a_line_whose_origin_is_no_name_is_passed_over(field: str) -> None:
     disk.append(f"{ROOT}/{QUARANTINE_MANIFEST}", json.dumps(line).encode() + b"\n")
 
     assert quarantine(disk).entries() == (kept,)
+
+
+@pytest.mark.parametrize("field", ["position", "size", "time_ms", "run"])
+def test_a_line_with_a_field_of_another_type_is_passed_over(field: str) -> None:
+    disk = made()
+    kept = keep(disk)
+    line = {**lines(disk)[0], field: ["7"]}
+    disk.append(f"{ROOT}/{QUARANTINE_MANIFEST}", json.dumps(line).encode() + b"\n")
+
+    assert quarantine(disk).entries() == (kept,)

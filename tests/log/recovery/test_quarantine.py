@@ -17,7 +17,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.names import QUARANTINE_MANIFEST, QUARANTINE_PREFIX
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.recovery.manifest import ManifestEntry
-from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.quarantine import KeepingRun, Quarantine
 from stratalog.log.recovery.zero_runs import ZERO_BLOCK_SIZE
 from tests.log.recovery.keeping import BYTES, LOG, NAME, ROOT, keep, lines, made, quarantine
 
@@ -304,3 +304,68 @@ def test_a_file_that_a_crash_left_both_names_loses_the_old_one(log: Path) -> Non
 
     assert not log.exists()
     assert (root / f"{QUARANTINE_PREFIX}moved").read_bytes() == BYTES
+
+
+def keep_in_run(disk: Disk, run: str, *known: str, file: str = NAME) -> tuple[ManifestEntry, list[str]]:
+    """Keep the end of a log in a run that continues the `known` ones; and what it was told about it."""
+    told: list[str] = []
+    found = quarantine(disk)
+    found.begin_run(ROOT, KeepingRun(run, frozenset({run, *known}), told.append))
+    kept = found.keep_range(LOG, partition="t-0", file=file, position=1000, size=4000, reason="why")
+    return kept, told
+
+
+def test_a_line_has_the_run_that_kept_the_bytes() -> None:
+    disk = made()
+
+    kept, told = keep_in_run(disk, "one")
+
+    assert (kept.run, told) == ("one", [ROOT])
+    assert quarantine(disk).lines_of_runs(["one"]) == [(kept, True)]
+    assert quarantine(disk).lines_of_runs(["two"]) == []
+
+
+def test_a_run_that_continues_another_writes_no_second_line() -> None:
+    disk = made()
+    kept, _ = keep_in_run(disk, "one")
+
+    assert keep_in_run(disk, "two", "one") == (kept, [ROOT])
+    assert len(lines(disk)) == 1
+
+
+def test_bytes_that_an_ended_run_has_kept_get_a_line_but_no_second_copy() -> None:
+    disk = made()
+    one, _ = keep_in_run(disk, "one")
+    files = {*disk.contents()}
+
+    two, told = keep_in_run(disk, "two")
+
+    assert (two.run, two.parts, told) == ("two", one.parts, [ROOT])
+    assert keep_in_run(disk, "three", "two")[0] == two
+    assert {*disk.contents()} == files
+    assert len(lines(disk)) == 2
+    assert quarantine(disk).entries() == (two,)  # listed once
+    quarantine(disk).replace(two, None, reason="purged")
+    assert [entry for entry in quarantine(disk).entries() if entry.size] == []
+    assert quarantine(disk).lines_of_runs(["two"])[0] == (two, False)
+
+
+def test_a_file_that_is_moved_gets_a_line_of_the_run() -> None:
+    disk = made()
+    disk.sync(LOG)
+    stale = move(disk)
+    disk.rename(f"{ROOT}/{stale.files[0]}", LOG)  # as after a kill between the line and the move
+    told: list[str] = []
+    found = quarantine(disk)
+    found.begin_run(ROOT, KeepingRun("two", frozenset({"two"}), told.append))
+
+    kept = found.keep_file(LOG, partition="t-0", file=NAME, reason="after damage")
+
+    assert (kept.run, kept.files, told) == ("two", stale.files, [ROOT])
+    assert restored(disk, kept) == BYTES
+
+
+def test_only_the_bytes_of_logs_belong_to_a_run() -> None:
+    kept, told = keep_in_run(made(), "one", file="partition.metadata")
+
+    assert (kept.run, told) == ("", [])

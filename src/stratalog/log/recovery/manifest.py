@@ -28,7 +28,8 @@ class ManifestEntry:
 
     `directory` is the absolute path of the log directory: one quarantine may serve several, and their
     partitions may have the same names. `is_whole`: a whole file was moved here. `sha256` is that of the
-    bytes, in hexadecimal; a file that was renamed has none, and is identified by its inode.
+    bytes, in hexadecimal; a file that was renamed has none, and is identified by its inode. `run` is the id
+    of the recovery that has kept it (`directory/clean_state.py`).
     """
 
     directory: str
@@ -42,6 +43,7 @@ class ManifestEntry:
     sha256: str | None
     inode: int
     time_ms: int
+    run: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -60,7 +62,10 @@ def is_same_range(kept: ManifestEntry, other: ManifestEntry) -> bool:
 
 def format_line(kept: ManifestEntry) -> bytes:
     """The entry as a line of JSON."""
-    return json.dumps(asdict(kept)).encode("ascii") + b"\n"
+    fields = asdict(kept)
+    if not kept.run:  # kept by something else than the recovery of a log directory
+        del fields["run"]
+    return json.dumps(fields).encode("ascii") + b"\n"
 
 
 def parse_line(line: bytes) -> ManifestEntry | None:
@@ -71,7 +76,7 @@ def parse_line(line: bytes) -> ManifestEntry | None:
         kept = ManifestEntry(**fields, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    origin = (kept.directory, kept.partition, kept.file)
+    origin = (kept.directory, kept.partition, kept.file, kept.run)
     numbers = (kept.position, kept.size, kept.time_ms)
     if not all(isinstance(name, str) for name in origin) or not all(
         isinstance(each, int) for each in numbers

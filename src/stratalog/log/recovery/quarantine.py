@@ -22,9 +22,10 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from stratalog.clock import Clock, system_clock
 from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.entries import FileId, inode_of
-from stratalog.files.names import QUARANTINE_MANIFEST, QUARANTINE_PREFIX
+from stratalog.files.names import QUARANTINE_MANIFEST, QUARANTINE_PREFIX, FileKind
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.refusals import FULL_DISK
 from stratalog.log.recovery.manifest import KeptPart, ManifestEntry, is_same_range, short_name
@@ -46,6 +47,15 @@ _ADVICE = "name a directory on another disk with --quarantine, or give up these 
 
 
 FileRange = tuple[str, int, int]  # path, position, size
+
+
+class KeepingRun(NamedTuple):
+    """A recovery that keeps bytes of logs. `known` are its id and those of earlier runs whose lines count.
+    `on_kept` is called with the quarantine's directory before the bytes are cut off."""
+
+    run: str
+    known: frozenset[str]
+    on_kept: Callable[[str], object]
 
 
 class Quarantine:
@@ -60,14 +70,28 @@ class Quarantine:
         self._clock = clock
         self._lock = threading.Lock()
         self._manifest = ManifestFile(disk, self.directory, advice)
+        self._runs: dict[str, KeepingRun] = {}  # by log directory
+
+    def begin_run(self, directory: Path, run: KeepingRun) -> None:
+        """From now on, lines about logs in this log directory are of this run."""
+        self._runs[absolute_path(directory)] = run
 
     def entries(self) -> tuple[ManifestEntry, ...]:
         """Everything that is kept here, oldest first; a line whose files are missing is left out.
 
-        So are zeros that were purged later: they have no file that could be missing.
+        So are zeros that were purged later: they have no file that could be missing. If two runs have kept
+        the same bytes, they are here once.
         """
         with self._lock:
-            return tuple(self._still_kept(self._manifest.read_again()))
+            kept = self._still_kept(self._manifest.read_again())
+            return tuple({replace(each, run="", reason="", time_ms=0): each for each in kept}.values())
+
+    def lines_of_runs(self, runs: Collection[str]) -> list[tuple[ManifestEntry, bool]]:
+        """The lines of these runs, oldest first, and whether the bytes are still kept."""
+        with self._lock:
+            lines = self._manifest.read_again()
+            kept = {*self._still_kept(lines)}
+            return [(line, line in kept) for line in lines if line.run in runs]
 
     def require_writable(self) -> None:
         """QuarantineError if this user cannot create files here."""
@@ -113,7 +137,7 @@ class Quarantine:
             directory = log_directory_of(parent_path(source))
             before = self._kept_before(directory, partition, file, position, size, digest)
             if before is not None:
-                return before
+                return self._claim(before)
             name = self._manifest.free_name(partition, file, position)
             needed = sum(length for length, is_zero in parts if not is_zero)
             if needed:
@@ -131,8 +155,7 @@ class Quarantine:
                 inode=0,
                 time_ms=self._clock(),
             )
-            self._manifest.write(kept)
-            return kept
+            return self._write(kept)
 
     def names_of_range(
         self, source: Path, *, partition: str, file: str, position: int, size: int
@@ -151,7 +174,7 @@ class Quarantine:
         self, directory: str, partition: str, file: str, position: int, size: int, digest: str
     ) -> ManifestEntry | None:
         wanted = (directory, partition, file, position, size, digest)
-        for kept in self._still_kept(self._manifest.lines_of(directory, partition, file)):
+        for kept in reversed(self._still_kept(self._manifest.lines_of(directory, partition, file))):
             same = (kept.directory, kept.partition, kept.file, kept.position, kept.size, kept.sha256)
             if same == wanted:
                 return kept
@@ -197,8 +220,10 @@ class Quarantine:
                 )
                 # Without this sync, a power cut could lose bytes of the file, although its new name survives.
                 self._disk.sync(source)
-                self._manifest.write(kept)
+                self._write(kept)
                 there = None
+            else:
+                kept = self._claim(kept)
             if there is None:
                 self._disk.rename(source, self.path(*kept.files))
             else:
@@ -215,10 +240,30 @@ class Quarantine:
     ) -> ManifestEntry | None:
         """The entry of a file of a log directory that was moved here, or was about to be moved."""
         wanted = (directory, partition, file, inode_of(file_id), size)
-        for kept in self._manifest.lines_of(directory, partition, file):
+        for kept in reversed(self._manifest.lines_of(directory, partition, file)):
             if (kept.directory, kept.partition, kept.file, kept.inode, kept.size) == wanted:
                 return kept
         return None
+
+    def _write(self, kept: ManifestEntry) -> ManifestEntry:
+        run = self._run_of(kept)
+        self._manifest.write(kept := kept if run is None else replace(kept, run=run.run))
+        if run is not None:
+            run.on_kept(self.directory)
+        return kept
+
+    def _claim(self, kept: ManifestEntry) -> ManifestEntry:
+        """The line of bytes that are already kept; a new line if the old one is of a run that has ended."""
+        run = self._run_of(kept)
+        if run is None:
+            return kept
+        if kept.run not in run.known:
+            return self._write(replace(kept, time_ms=self._clock()))
+        run.on_kept(self.directory)
+        return kept
+
+    def _run_of(self, kept: ManifestEntry) -> KeepingRun | None:
+        return self._runs.get(kept.directory) if kept.file.endswith(FileKind.LOG.value) else None
 
     def restore(self, kept: ManifestEntry, target: Path) -> None:
         """Write kept bytes to a new file, bit for bit; they also stay in quarantine."""
