@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.directory.clean_shutdown import CleanShutdown
-from stratalog.directory.clean_state import NOTE, CleanState, Note
+from stratalog.directory.clean_shutdown import NO_PROMISE, SAYS_NOTHING, CleanShutdown
+from stratalog.directory.clean_state import NOTE, CleanState, EarlierRuns, Note
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.session import Session, Unclean
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
-from tests.directory.recovery.recovering import EPOCH_OF_CLEAN, MARKER, copy_of
+from tests.directory.recovery.recovering import EPOCH_OF_CLEAN, MARKER, copy_of, recover_one
 
 
 @pytest.fixture
@@ -87,3 +87,110 @@ def test_a_file_that_cannot_be_synced_is_not_left(clean: Path) -> None:
         looked_at(clean, Failing()).put_back(CleanShutdown(broker_epoch=EPOCH_OF_CLEAN))
 
     assert not (clean / MARKER).exists()
+
+
+def test_a_note_that_nobody_looked_at_goes_with_the_first_clean_shutdown(clean: Path) -> None:
+    looked_at(clean).remove()
+
+    CleanState(Disk(), str(clean)).put_back(NO_PROMISE)
+
+    assert not (clean / NOTE).exists()
+
+
+def with_cuts(clean: Path) -> EarlierRuns:
+    """A note of two recoveries that have cut something off, and did not end."""
+    state = looked_at(clean)
+    state.remove()
+    state.note_recovery("b", [str(clean), "/mnt/spare"])
+    state.note_recovery("a", ["/mnt/other"])
+    state.note_kept(str(clean))
+    return EarlierRuns(
+        runs=("a", "b"), places=(".", "/mnt/other", "/mnt/spare"), kept_in=(".",), keeps_all=True
+    )
+
+
+def test_the_runs_and_the_places_of_several_recoveries_are_in_the_note(clean: Path) -> None:
+    wanted = with_cuts(clean)
+
+    found = looked_at(clean).note
+
+    assert found == Note(was_clean=True, said=CleanShutdown(broker_epoch=EPOCH_OF_CLEAN), earlier=wanted)
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_a_session_that_ends_does_not_forget_what_a_recovery_has_cut_off(clean: Path, appends: bool) -> None:
+    wanted = with_cuts(clean)
+    looked_at(clean).put_back(NO_PROMISE)
+
+    state = looked_at(clean)
+    state.remove(leaves_note=not appends)
+    assert looked_at(clean).note.was_clean is not appends
+    state.put_back(NO_PROMISE)
+
+    assert looked_at(clean).note.earlier == wanted
+    looked_at(clean).forget_earlier()
+    assert not (clean / NOTE).exists()
+    assert (clean / MARKER).exists()
+
+
+def test_a_clean_directory_with_cuts_that_nobody_has_told_is_not_left_alone(clean: Path) -> None:
+    with_cuts(clean)
+    looked_at(clean).put_back(CleanShutdown(broker_epoch=EPOCH_OF_CLEAN))
+
+    report = recover_one(clean)
+
+    assert report.has_unknown_cuts  # nothing is in the quarantines
+    assert json.loads((clean / MARKER).read_text())["brokerEpoch"] == EPOCH_OF_CLEAN
+    assert not (clean / NOTE).exists()
+
+
+@pytest.mark.parametrize(
+    ("registration", "said", "was_clean"),
+    [
+        (
+            EPOCH_OF_CLEAN + 8,
+            CleanShutdown(broker_epoch=EPOCH_OF_CLEAN),
+            True,
+        ),  # the broker has not run since
+        (EPOCH_OF_CLEAN + 7, SAYS_NOTHING, False),
+        (None, NO_PROMISE, True),  # nobody knows
+    ],
+)
+def test_a_note_counts_until_the_broker_registers_again(
+    clean: Path, registration: int | None, said: CleanShutdown, was_clean: bool
+) -> None:
+    state = looked_at(clean)
+    state.know_registration(registration)
+    state.remove()
+
+    state = looked_at(clean)
+    state.know_registration(EPOCH_OF_CLEAN + 8)
+
+    assert (state.note.said, state.note.was_clean) == (said, was_clean)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"broker_epoch": 1 << 70},
+        {"broker_epoch": -2},
+        {"broker_epoch": True},
+        {"registration": "7"},
+        {"runs": "abc"},
+        {"runs": None},
+        {"places": [5]},
+        {"kept_in": ["/a\0b"]},
+        {"kept_in": ["\ud800"]},
+        {"version": 1},
+    ],
+)
+def test_a_note_with_a_field_that_no_note_has_is_the_worst_case(
+    clean: Path, field: dict[str, object]
+) -> None:
+    note = {"version": 0, "was_clean": True, "broker_epoch": EPOCH_OF_CLEAN, "has_cut": False, **field}
+    (clean / MARKER).unlink()
+    (clean / NOTE).write_text(json.dumps(note))
+
+    assert looked_at(clean).note == Note(has_cut=True, earlier=EarlierRuns(is_readable=False))
+    report = recover_one(clean)
+    assert (report.has_unknown_cuts, json.loads((clean / MARKER).read_text())["brokerEpoch"]) == (True, -1)

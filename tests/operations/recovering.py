@@ -45,6 +45,9 @@ def left_by(engine: Engine | None, root: Path, directories: Sequence[Path], **op
 def _lines(data: bytes, root: Path) -> list[bytes]:
     """The lines of a quarantine without what differs between copies.
 
-    They are in the order in which partitions were finished, and name the inodes of files moved as a whole.
+    They are in the order in which partitions were finished, and name the run and the inodes of files moved
+    as a whole.
     """
-    return sorted(re.sub(rb'"inode": \d+', b"", data.replace(str(root).encode(), b"")).splitlines())
+    return sorted(
+        re.sub(rb'"inode": \d+|"run": "\w+"', b"", data.replace(str(root).encode(), b"")).splitlines()
+    )

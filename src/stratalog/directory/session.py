@@ -221,10 +221,16 @@ class Session:
                 continue
             if found.cut_before:
                 logger.warning(
-                    "%s: %d bytes of its logs were cut off by a recovery that did not end. They are in "
+                    "%s: %d bytes of its logs were cut off by a recovery that did not end. %d of them are in "
                     "quarantine: `stratalog quarantine list` lists them.",
                     found.directory,
                     found.cut_before,
+                    found.kept_before,
+                )
+            if found.has_unknown_cuts:
+                logger.warning(
+                    "%s: a recovery that did not end may have cut off bytes of its logs that nothing names.",
+                    found.directory,
                 )
             directory.recovered = found
             if found.error is not None:

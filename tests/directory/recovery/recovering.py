@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from stratalog.config import read_server_properties
@@ -26,6 +27,32 @@ NO_EPOCH = {"version": 0, "brokerEpoch": -1}
 
 class Killed(BaseException):
     """Leaves files as a process that is killed by SIGKILL does."""
+
+
+class MortalDisk(Disk):
+    """A disk whose process is killed before its change number `last`."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self.changes = 0
+        self._last = last
+
+    def _change(self) -> None:
+        self.changes += 1
+        if self.changes >= self._last:
+            raise Killed
+
+
+def _mortal(name: str) -> Callable[..., object]:
+    def method(self: MortalDisk, *arguments: object, **options: object) -> object:
+        self._change()
+        return getattr(Disk, name)(self, *arguments, **options)
+
+    return method
+
+
+for _name in ("append", "write_at", "create", "truncate", "rename", "delete", "set_modified", "sync"):
+    setattr(MortalDisk, _name, _mortal(_name))
 
 
 def copy_of(state: str, target: Path) -> Path:
@@ -84,3 +111,11 @@ def damage(log: Path) -> int:
     data[position + 70] ^= 1
     log.write_bytes(data)
     return int.from_bytes(data[position : position + 8], "big")
+
+
+def tear(partition: Path, begin: int = 0, end: int = 40) -> tuple[Path, int]:
+    """Add half a batch to the end of a log; returns its file, and the size that it had before."""
+    log = max(partition.glob("*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data + data[begin:end])
+    return log, len(data)

@@ -6,14 +6,13 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from stratalog.directory.clean_state import NOTE
-from stratalog.directory.recovery.result import DirectoryReport, Outcome
+from stratalog.directory.recovery.result import Outcome
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk, ReadFile
 from stratalog.files.names import QUARANTINE_MANIFEST
@@ -27,6 +26,7 @@ from tests.directory.recovery.recovering import (
     NO_EPOCH,
     RECOVERY_POINTS,
     Killed,
+    MortalDisk,
     checkpoint,
     copy_of,
     damage,
@@ -35,6 +35,7 @@ from tests.directory.recovery.recovering import (
     marker,
     recover,
     recover_one,
+    tear,
 )
 
 
@@ -185,32 +186,6 @@ def test_a_directory_that_is_not_there_fails_alone(killed: Path, tmp_path: Path)
     assert [found.outcome for found in report.directories] == [Outcome.RECOVERED, Outcome.FAILED]
 
 
-class MortalDisk(Disk):
-    """A disk whose process is killed before its change number `last`."""
-
-    def __init__(self, last: int) -> None:
-        super().__init__()
-        self.changes = 0
-        self._last = last
-
-    def _change(self) -> None:
-        self.changes += 1
-        if self.changes >= self._last:
-            raise Killed
-
-
-def _mortal(name: str) -> Callable[..., object]:
-    def method(self: MortalDisk, *arguments: object, **options: object) -> object:
-        self._change()
-        return getattr(Disk, name)(self, *arguments, **options)
-
-    return method
-
-
-for _name in ("append", "write_at", "create", "truncate", "rename", "delete", "set_modified", "sync"):
-    setattr(MortalDisk, _name, _mortal(_name))
-
-
 @pytest.mark.parametrize("state", ["killed", "clean"])
 def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path: Path) -> None:
     source = copy_of(state, tmp_path / "source")
@@ -233,7 +208,8 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path
         shutil.copytree(source, directory)
         with pytest.raises(Killed):
             recover(directory, disk=MortalDisk(last), **options)
-        is_done = (directory / MARKER).exists() and (directory / QUARANTINE_MANIFEST).exists()
+        # Killed after the last step of all, the run has nothing left to say, and could not say it.
+        is_done = (directory / MARKER).exists() and not (directory / NOTE).exists()
         plan = recover_one(directory, dry_run=True, **options)
         again = recover_one(directory, **options)
         assert recover_one(directory, **options).cut_before == 0  # once is enough
@@ -245,58 +221,44 @@ def test_killed_anywhere_and_run_again_it_comes_to_the_same(state: str, tmp_path
         shutil.rmtree(directory)
 
 
-def torn_and_killed(directory: Path, **options: object) -> None:
-    """Two torn tails, and a recovery that is killed when it has cut off the first of them."""
-    logs = [max((directory / name).glob("*.log")) for name in ("codecs-0", "txn-0")]
-    sizes = [log.stat().st_size for log in logs]
-    for log in logs:
-        with log.open("ab") as file:
-            file.write(log.read_bytes()[:40])
+def two_directories(tmp_path: Path) -> tuple[Path, Path]:
+    """Two log directories of one broker, each with a torn tail of 40 bytes."""
+    one, two = copy_of("killed", tmp_path / "one"), tmp_path / "two"
+    two.mkdir()
+    shutil.copytree(one / "codecs-0", two / "other-0")
+    properties = (one / "meta.properties").read_text().splitlines()
+    properties = [line for line in properties if not line.startswith("directory.id")]
+    (two / "meta.properties").write_text("\n".join([*properties, "directory.id=AAAAAAAAAAAAAAAAAAAAAQ", ""]))
+    tear(one / "txn-0")
+    tear(two / "other-0")
+    return one, two
+
+
+def test_killed_between_the_ends_of_two_directories_the_cuts_of_both_are_told(tmp_path: Path) -> None:
+    """The first had its clean-shutdown file, and so was left alone without a word on what was cut off."""
+    source = tmp_path / "source"
+    source.mkdir()
+    two_directories(source)
+    is_between = False
     for last in range(1, 1000):
+        directories = [tmp_path / "run" / name for name in ("one", "two")]
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        shutil.copytree(source, tmp_path / "run")
         with suppress(Killed):
-            recover(directory, disk=MortalDisk(last), readers=1, **options)
-        if [log.stat().st_size for log in logs] != [size + 40 for size in sizes]:
-            assert not (directory / MARKER).exists()
-            return
-
-
-def told(report: DirectoryReport) -> list[str]:
-    return [problem.words for problem in report.problems if "did not end" in problem.words]
-
-
-def test_a_cut_of_a_killed_run_is_found_in_the_quarantine_that_it_had(killed: Path, tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    torn_and_killed(killed, quarantine=str(tmp_path / "kept"))
-
-    report = recover_one(killed, keeps_cuts=False)
-
-    assert report.cut_before + sum(found.cut_bytes for found in report.partitions) == 80
-    assert told(report) == ["40 bytes were cut off by a recovery that did not end"]
-
-
-def test_a_cut_of_a_killed_run_is_found_by_another_name_of_the_directory(
-    killed: Path, tmp_path: Path
-) -> None:
-    torn_and_killed(killed)
-    (tmp_path / "link").symlink_to(killed)
-
-    report = recover_one(tmp_path / "link")
-
-    assert report.cut_before + sum(found.cut_bytes for found in report.partitions) == 80
-
-
-@pytest.mark.parametrize("is_kept", [False, True])
-def test_that_a_killed_run_may_have_cut_off_more_is_said(killed: Path, tmp_path: Path, is_kept: bool) -> None:
-    (tmp_path / "kept").mkdir()
-    torn_and_killed(killed, quarantine=str(tmp_path / "kept") if is_kept else None, keeps_cuts=is_kept)
-    shutil.rmtree(tmp_path / "kept")
-
-    report = recover_one(killed)
-
-    (words,) = told(report)
-    assert words.startswith("a recovery that did not end may have cut something off, and kept ")
-    assert words.endswith(f"it in {tmp_path / 'kept'}, which is not there now" if is_kept else "nothing")
-    assert told(recover_one(killed, scan_all=True)) == []
+            recover(*directories, disk=MortalDisk(last), readers=1)
+        ended = [(directory / MARKER).exists() for directory in directories]
+        if ended == [True, False]:
+            is_between = True
+            found = recover(*directories).directories
+            assert [each.cut_before + sum(part.cut_bytes for part in each.partitions) for each in found] == [
+                40,
+                40,
+            ]
+            assert not any((directory / NOTE).exists() for directory in directories)
+            assert [each.outcome for each in recover(*directories).directories] == [Outcome.CLEAN] * 2
+        if all(ended):
+            break
+    assert is_between
 
 
 def comparable(directory: Path) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.clean_state import NOTE
+from stratalog.directory.write_journal import JOURNAL, Journal, PendingWrite, format_journal
 from stratalog.files.disk import Disk
 from tests.directory.recovery.recovering import (
     EPOCH_OF_CLEAN,
@@ -18,11 +19,13 @@ from tests.directory.recovery.recovering import (
     NO_EPOCH,
     RECOVERY_POINTS,
     Killed,
+    MortalDisk,
     copy_of,
     damage,
     ends_by_kafka,
     marker,
     recover,
+    recover_one,
 )
 
 SAYS_NOTHING = {"version": 0}  # Kafka's reader finds no epoch in it: tests/directory/test_clean_shutdown.py
@@ -44,15 +47,16 @@ def test_after_a_crash_of_the_process_the_marker_has_the_epoch_of_its_run(killed
     assert report.notes == ()
 
 
-def note_in(directory: Path, epoch: int, *, has_cut: bool) -> None:
+def note_in(directory: Path, epoch: int, *, has_cut: bool, registration: int | None = None) -> None:
     note = {"version": 0, "was_clean": True, "broker_epoch": epoch, "has_cut": has_cut}
+    note["registration"] = registration
     (directory / NOTE).write_text(json.dumps(note))
 
 
 def test_an_old_note_had_the_last_word_though_a_broker_had_run_since(killed: Path) -> None:
     other = copy_of("killed", killed.parent / "other")
     for directory in (killed, other):
-        note_in(directory, EPOCH_OF_KILLED - 1, has_cut=False)
+        note_in(directory, EPOCH_OF_KILLED - 1, has_cut=False, registration=EPOCH_OF_KILLED - 1)
 
     recover(killed)
     report = recover(other, process_crash=True)
@@ -71,6 +75,37 @@ def test_a_note_that_promises_nothing_is_not_forgotten(killed: Path, epoch: int,
 
     assert marker(killed) == NO_EPOCH
     assert "--process-crash" in report.notes[0]
+
+
+@pytest.mark.parametrize("process_crash", [False, True])
+def test_killed_and_repeated_a_run_keeps_the_epoch_of_a_directory_that_missed_a_run(
+    killed: Path, process_crash: bool
+) -> None:
+    """It was offline in the broker's last run, so its file is older than the last registration."""
+    (killed / MARKER).write_text(json.dumps({"version": 0, "brokerEpoch": EPOCH_OF_CLEAN}))
+    options: dict[str, object] = {"scan_all": True, "process_crash": process_crash}
+    planned = recover_one(killed, dry_run=True, **options)
+    with pytest.raises(Killed):
+        recover(killed, disk=MortalDisk(8), readers=1, **options)
+    assert not (killed / MARKER).exists()
+
+    report = recover_one(killed, **options)
+
+    assert (planned.broker_epoch, report.broker_epoch) == (EPOCH_OF_CLEAN, EPOCH_OF_CLEAN)
+
+
+@pytest.mark.parametrize("process_crash", [False, True])
+def test_a_dry_run_knows_the_epoch_also_beside_a_pending_write(killed: Path, process_crash: bool) -> None:
+    (killed / MARKER).write_text(json.dumps({"version": 0, "brokerEpoch": EPOCH_OF_CLEAN}))
+    journal = Journal(pending=PendingWrite(write="w", partitions=()))
+    (killed / JOURNAL).write_bytes(format_journal(journal))
+
+    plan = recover(killed, dry_run=True, process_crash=process_crash)
+    report = recover(killed, process_crash=process_crash)
+
+    assert marker(killed) == {"version": 0, "brokerEpoch": EPOCH_OF_CLEAN}
+    assert plan.directories[0].broker_epoch == EPOCH_OF_CLEAN
+    assert plan.notes == report.notes
 
 
 def test_the_note_of_the_last_run_keeps_its_epoch(killed: Path) -> None:

@@ -2,6 +2,7 @@
 
 choices             what a caller can choose
 directory_recovery  one directory, from its lock to its clean-shutdown file
+earlier_cuts        what killed or failed recoveries have cut off
 finishing           plans and applies each partition as soon as its scans are done
 progress            the stages in progress events
 recover             `recover_directories`: locks, surveys, scans, plans, finishes

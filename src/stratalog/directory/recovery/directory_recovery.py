@@ -15,8 +15,9 @@ Kafka: LogManager.loadLogs, LogManager.shutdown
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from uuid import uuid4
 
 from stratalog.directory.checkpoint_table import (
     HIGH_WATERMARKS,
@@ -26,7 +27,6 @@ from stratalog.directory.checkpoint_table import (
 )
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import NO_PROMISE, UNKNOWN_EPOCH, CleanShutdown
-from stratalog.directory.clean_state import NOTE
 from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
@@ -36,18 +36,18 @@ from stratalog.directory.lone_logs import check_not_in_use, lone_files
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.owners import check_owners, current_groups
 from stratalog.directory.pending_write import finish_pending_write
+from stratalog.directory.recovery.earlier_cuts import EarlierCuts, find_earlier_cuts
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
 from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.directory.write_journal import has_pending_write
-from stratalog.errors import CorruptCheckpointError, DiskError, QuarantineError
+from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import check_lockable
-from stratalog.files.names import DirectoryState, FileKind, TopicPartition
+from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.files.refusals import FULL_DISK
-from stratalog.log.recovery.manifest import ManifestEntry
-from stratalog.log.recovery.quarantine import Quarantine
+from stratalog.log.recovery.quarantine import KeepingRun, Quarantine
 from stratalog.log.task_folders import remove_task_folders
 
 
@@ -76,10 +76,8 @@ class DirectoryRecovery:
         self.problems: list[Problem] = []
         self.partitions: dict[str, PartitionReport] = {}
         self.room: Room | None = None  # on its device, for a dry run
-        self.began_ms = 0  # when this recovery began
-        self.cut_before = 0  # bytes that an unfinished earlier recovery cut off
-        self._kept_before: list[ManifestEntry] = []  # what that recovery kept
-        self._unknown_before = ""  # why it is not known what that recovery cut off
+        self.earlier_cuts = EarlierCuts()
+        self._run = uuid4().hex  # this recovery, in the note and in the manifests
         self.clean_ends: dict[PartitionEntry, int] = {}  # of logs that are left alone
         self._disk = disk
         self._dry_run = dry_run
@@ -122,7 +120,8 @@ class DirectoryRecovery:
             self._directory.is_changed = True
 
     def _may_be_left_alone(self, scan_all: bool) -> bool:
-        if scan_all or not self.state.file.exists():
+        self.state.look()
+        if scan_all or not self.state.file.exists() or not self.state.note.earlier.are_told:
             return False
         return why_unclean(self._disk, classify(self._disk, self.path), has_clean_shutdown=True) is None
 
@@ -135,9 +134,13 @@ class DirectoryRecovery:
             layout = classify(self._disk, self.path)
             self.remark = check_owners(self._disk, layout, user, current_groups())
 
-    def look(self) -> None:
-        """Read its own files, not the partitions'. Read-only, except that it completes a pending write."""
+    def look(self, registration: int | None) -> None:
+        """Read its own files, not the partitions'. Read-only, except that it completes a pending write.
+
+        `registration` is the epoch of the broker's last registration, if it is known.
+        """
         self.state.look()
+        self.state.know_registration(registration)
         if not self._dry_run and has_pending_write(self._disk, self.path):
             self.locks.check()
             self.state.remove()
@@ -156,33 +159,14 @@ class DirectoryRecovery:
                 self._look_at_lone_log(entry)
 
     def look_for_earlier_cuts(self, quarantines: Sequence[Quarantine]) -> None:
-        """Find what a killed or failed recovery has kept; to be called before this one keeps anything."""
-        note = self.state.note
-        if note.cuts_since_ms is None or self.is_left_alone:
+        """Find what killed or failed recoveries have cut off; to be called before this one keeps anything."""
+        if self.is_left_alone:
             return
-        places = {self.path: Quarantine(self._disk, self.path)}
-        places |= {path: Quarantine(self._disk, path) for path in note.kept_in}
-        places |= {place.directory: place for place in quarantines}
-        if not note.kept_in:
-            self._unknown_before = "kept nothing"
-        for path, place in places.items():
-            try:
-                if path in note.kept_in and not self._disk.exists(path):
-                    self._unknown_before = f"kept it in {path}, which is not there now"
-                kept = place.entries()
-            except (DiskError, QuarantineError) as error:
-                self._unknown_before = f"what it kept cannot be read: {error}"
-                continue
-            self._kept_before += [
-                each for each in kept if each.time_ms >= note.cuts_since_ms and self._is_here(each.directory)
-            ]
-
-    def _is_here(self, directory: str) -> bool:
-        """Whether this is the same directory, perhaps by another name."""
-        if directory == self.path:
-            return True
-        here, there = self._disk.status(self.path), self._disk.status(directory)
-        return here is not None and there is not None and here.id == there.id
+        earlier = self.state.note.earlier
+        self.earlier_cuts = find_earlier_cuts(self._disk, self.path, earlier, quarantines)
+        run = KeepingRun(self._run, frozenset({self._run, *earlier.runs}), self._note_kept)
+        for place in quarantines:
+            place.begin_run(self.path, run)
 
     def _checkpoint_problems(self) -> Iterator[Problem]:
         """What is wrong with the checkpoints that have been read, and what that means."""
@@ -216,8 +200,6 @@ class DirectoryRecovery:
 
     def look_for_topic_ids(self, metadata: ClusterMetadata | None, node_id: int | None) -> None:
         """Find out which partitions lack their topic's id, and whether it is known."""
-        if metadata is not None and node_id is not None and not self.is_left_alone:
-            self.state.forget_before(metadata.broker_epochs.get(node_id))
         self._topic_ids = TopicIds(self._disk, self.layout)
         self.problems += self._topic_ids.look(
             self.meta, metadata, node_id=node_id, is_left_alone=self.is_left_alone
@@ -242,12 +224,12 @@ class DirectoryRecovery:
         if self._dry_run:
             return
         self.locks.check()
-        try:
-            self.state.note_recovery(self.began_ms, [place.directory for place in quarantines])
-        except DiskError as error:
-            # The note is worth less than the recovery, and the cut may free the block that it needs.
-            if error.errno not in FULL_DISK:
-                raise
+        with _enough_without_room():
+            self.state.note_recovery(self._run, [place.directory for place in quarantines])
+
+    def _note_kept(self, place: str) -> None:
+        with _enough_without_room():
+            self.state.note_kept(place)
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write the checkpoints and the missing topic ids; all partitions are synced by now."""
@@ -259,7 +241,7 @@ class DirectoryRecovery:
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         if self._find_short_logs(ends) or self._checkpoints.why_lost(HIGH_WATERMARKS):
             self.note_cut()  # before writing the checkpoint, whose old content shows it
-        self._find_earlier_cuts()
+        self.problems += self.earlier_cuts.problems()
         if self._dry_run:
             if self.room is not None:
                 self.room.settle()
@@ -280,6 +262,12 @@ class DirectoryRecovery:
             self.locks.check()
             self.state.put_back(content)
         self.written = content
+
+    def forget_earlier_cuts(self) -> None:
+        """The run has ended in all directories, and its report has them."""
+        if not self._dry_run and self.written is not None:
+            with suppress(DiskError):  # the next run reports them again
+                self.state.forget_earlier()
 
     def own_promise(self) -> CleanShutdown:
         """What the clean-shutdown file said, if it had an epoch that still holds; otherwise no epoch."""
@@ -317,40 +305,13 @@ class DirectoryRecovery:
             broker_epoch=self._epoch,
             error=self.error,
             topic_ids=self._topic_ids.wanted,
-            cut_before=self.cut_before,
+            cut_before=self.earlier_cuts.size,
+            kept_before=self.earlier_cuts.kept_size,
+            has_unknown_cuts=bool(self.earlier_cuts.unknown),
         )
 
     def path_of(self, entry: PartitionEntry) -> str:
         return self.layout.path(entry)
-
-    def _find_earlier_cuts(self) -> None:
-        """Report what the earlier recovery cut off: only its own report would have named it.
-
-        If it kept bytes but did not cut them off, this recovery cuts them off and reports them as its own.
-        """
-        sizes: dict[str, int] = {}
-        # Several killed runs may have kept the same bytes, or one quarantine is found under two names.
-        ranges = {(kept.partition, kept.file, kept.position): kept for kept in self._kept_before}
-        for kept in ranges.values():
-            if kept.size and kept.file.endswith(FileKind.LOG.value) and not self._cuts(kept):
-                sizes[kept.partition] = sizes.get(kept.partition, 0) + kept.size
-        self.cut_before = sum(sizes.values())
-        for name, size in sorted(sizes.items()):
-            words = f"{size} bytes were cut off by a recovery that did not end"
-            self.problems.append(Problem(name, words, "they are in quarantine"))
-        if self._unknown_before:
-            words = f"a recovery that did not end may have cut something off, and {self._unknown_before}"
-            self.problems.append(Problem(NOTE, words, "what it cut off is not in this report"))
-
-    def _cuts(self, kept: ManifestEntry) -> bool:
-        """Whether this recovery cuts off these bytes, or some of them."""
-        found = self.partitions.get(kept.partition)
-        return found is not None and any(
-            cut.file == kept.file
-            and cut.position < kept.position + kept.size
-            and kept.position < cut.position + cut.size
-            for cut in found.cuts
-        )
 
     def _find_short_logs(self, ends: dict[TopicPartition, PartitionReport]) -> bool:
         """Find logs that end before their high watermark: records are gone, although none was cut off.
@@ -405,3 +366,13 @@ class DirectoryRecovery:
                 # The remote part of a tiered topic begins below all local segments.
                 high_watermark=None if mark is None else clamp(mark, 0 if is_remote else start, end),
             )
+
+
+@contextmanager
+def _enough_without_room() -> Iterator[None]:
+    """For a note of cuts: it is worth less than the recovery, and a cut may free the block that it needs."""
+    try:
+        yield
+    except DiskError as error:
+        if error.errno not in FULL_DISK:
+            raise

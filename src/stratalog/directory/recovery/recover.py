@@ -142,6 +142,7 @@ class _Recovery:
         try:
             self._begin()
             self._find_node(settings)
+            self._look()
             self._recover_partitions()
             self._tell(Phase.FINISHING)
             self._end()
@@ -161,7 +162,7 @@ class _Recovery:
         )
 
     def _begin(self) -> None:
-        """Lock the directories that are not left alone, finish interrupted work there, and look into all."""
+        """Lock the directories that are not left alone, and finish interrupted moves there."""
         self._tell(Phase.SURVEYING)
         places = {"--quarantine": self._options.quarantine, "--work-dir": self._options.work_dir}
         for option, place in places.items():
@@ -169,7 +170,6 @@ class _Recovery:
                 check_place(self._disk, place, [found.path for found in self._directories], option=option)
         for directory in self._directories:
             self._disk.release(directory.path)
-            directory.began_ms = self._clock()
         user = current_user() if self._options.user is None else self._options.user
         for directory in self._directories:
             self._guarded(directory, directory.check_kind, refusal=NotALogDirectoryError)
@@ -190,25 +190,6 @@ class _Recovery:
             for directory in self._alive():
                 if directory.path in locked_paths:
                     self._guarded(directory, finish_pending_move, self._disk, directory.path, locked_paths)
-        for directory in self._alive():
-            self._guarded(directory, directory.look)
-            self._guarded(directory, directory.look_for_earlier_cuts, self._quarantines_of(directory))
-            if self._options.dry_run and not directory.is_left_alone:
-                directory.room = Room(
-                    directory.path,
-                    self._disk.free_size(directory.path),
-                    block_size=self._disk.block_size(directory.path),
-                    has_work_dir=self._options.work_dir is not None,
-                )
-        everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
-        for path, other in find_aliases(self._disk, everywhere).items():
-            owner = self._owner_of(path)
-            if not owner.is_left_alone:
-                reason = (
-                    f"it is another name of {other}. Remove the link: a broker treats it as a second "
-                    "partition."
-                )
-                owner.fail(DiskError(path, reason))
 
     def _owner_of(self, path: str) -> DirectoryRecovery:
         """The log directory that contains a partition, by the partition's path."""
@@ -240,6 +221,32 @@ class _Recovery:
         )
         if settings.topic_settings is not None:
             self._topics = self._topics.with_file(settings.topic_settings)
+
+    def _look(self) -> None:
+        """Finish interrupted writes, and look into all directories."""
+        metadata, node_id = self._node.metadata, self._node.node_id
+        registration = None
+        if metadata is not None and node_id is not None:
+            registration = metadata.broker_epochs.get(node_id)
+        for directory in self._alive():
+            self._guarded(directory, directory.look, registration)
+            self._guarded(directory, directory.look_for_earlier_cuts, self._quarantines_of(directory))
+            if self._options.dry_run and not directory.is_left_alone:
+                directory.room = Room(
+                    directory.path,
+                    self._disk.free_size(directory.path),
+                    block_size=self._disk.block_size(directory.path),
+                    has_work_dir=self._options.work_dir is not None,
+                )
+        everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
+        for path, other in find_aliases(self._disk, everywhere).items():
+            owner = self._owner_of(path)
+            if not owner.is_left_alone:
+                reason = (
+                    f"it is another name of {other}. Remove the link: a broker treats it as a second "
+                    "partition."
+                )
+                owner.fail(DiskError(path, reason))
         for directory in self._alive():
             self._guarded(directory, directory.look_for_topic_ids, self._node.metadata, self._node.node_id)
 
@@ -335,6 +342,9 @@ class _Recovery:
             # A directory got no clean-shutdown file, so the epoch in the other files no longer holds.
             for directory in ready:
                 self._guarded(directory, self._write_clean_shutdown, directory, NO_PROMISE)
+        # Only now: if the run is killed before, the next one must still find what this one has cut off.
+        for directory in self._alive():
+            directory.forget_earlier_cuts()
 
     def _write_clean_shutdown(self, directory: DirectoryRecovery, promise: CleanShutdown) -> None:
         # If there was a clean-shutdown file, only its own epoch can be kept. If it had none, there may be a

@@ -53,7 +53,8 @@ class DirectoryReport:
     `broker_epoch` is that of the clean-shutdown file, or in a dry run the one that a run would write. It is
     -1 if the file has none, and None if the directory failed and got no file. `topic_ids` has the ids that
     were written, or would be, under the names of the partitions' directories. `cut_before` counts the bytes
-    of logs that an unfinished earlier recovery cut off and kept.
+    of logs that unfinished earlier recoveries cut off, and `kept_before` those of them that are still in
+    quarantine; with `has_unknown_cuts`, there may be more.
     """
 
     directory: str
@@ -65,6 +66,8 @@ class DirectoryReport:
     error: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     cut_before: int = 0
+    kept_before: int = 0
+    has_unknown_cuts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
