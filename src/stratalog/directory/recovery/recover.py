@@ -32,7 +32,7 @@ from stratalog.directory.recovery.directory_recovery import DirectoryRecovery
 from stratalog.directory.recovery.finishing import Finisher, PartitionRecovery
 from stratalog.directory.recovery.progress import Phase
 from stratalog.directory.recovery.result import PartitionReport, RecoveryReport
-from stratalog.directory.recovery.room import Room
+from stratalog.directory.recovery.room import FreeSpace, Room
 from stratalog.directory.recovery.scanning import run_scans
 from stratalog.directory.recovery.shutdown_epoch import (
     may_stand_beside_an_epoch,
@@ -228,16 +228,13 @@ class _Recovery:
         registration = None
         if metadata is not None and node_id is not None:
             registration = metadata.broker_epochs.get(node_id)
+        spaces: dict[int, FreeSpace] = {}
+        has_work_dir = self._options.work_dir is not None
         for directory in self._alive():
             self._guarded(directory, directory.look, registration)
             self._guarded(directory, directory.look_for_earlier_cuts, self._quarantines_of(directory))
             if self._options.dry_run and not directory.is_left_alone:
-                directory.room = Room(
-                    directory.path,
-                    self._disk.free_size(directory.path),
-                    block_size=self._disk.block_size(directory.path),
-                    has_work_dir=self._options.work_dir is not None,
-                )
+                directory.room = Room.find(self._disk, directory.path, spaces, has_work_dir=has_work_dir)
         everywhere = [(found.path, entry) for found in self._alive() for entry in found.layout.partitions]
         for path, other in find_aliases(self._disk, everywhere).items():
             owner = self._owner_of(path)
