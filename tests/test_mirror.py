@@ -58,6 +58,7 @@ SCENARIOS = {
     "operations/erase/test_erasing_crashes.py": "a disk that fails or loses its power in an `erase`",
     "operations/test_maintaining_crashes.py": "the same of `retain` and `compact`",
     "operations/test_recover_owners.py": "`recover` by another user than the owner of the files",
+    "operations/test_recover_verdict.py": "what `recover` says of cuts, its own and earlier ones",
     "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
     "scanning/test_docs_arrow.py": "the examples of docs/arrow.md",
     "scanning/test_notebook.py": "the notebook without Spark",

@@ -165,12 +165,8 @@ class RecoverReport(Report):
             advice = _WITH_ALL if self._is_left_to_all else _AGAIN
             return f"the broker must not be started yet: {why_not_started(self.refusals)}; {advice}"
         can_start = what_can_start(self.is_brokers)
-        before = sum(found.cut_before for found in self.result.directories)
-        if self.cuts or before:
-            size = sum(cut.size for cut in self.cuts) + before
-            kept = "and kept in quarantine" if self.keeps_cuts else "and not kept"
-            whose = "its" if self.is_brokers else "the"
-            return f"{can_start}: {size} bytes of {whose} logs are cut off {kept}"
+        if words := self._words_on_cuts():
+            return f"{can_start}{words}"
         if self._is_cut_short:
             return (
                 f"{can_start}, but run `stratalog recover --all` first: a log that was shut down "
@@ -180,6 +176,23 @@ class RecoverReport(Report):
             what = "findings" if self._has_listed_findings else "note"
             return f"{can_start}: nothing is cut off, but read the {what}"
         return f"{can_start}: nothing is lost"
+
+    def _words_on_cuts(self) -> str:
+        """What this run and earlier ones have cut off, and how much of it is kept; empty if nothing is."""
+        found = self.result.directories
+        own = sum(cut.size for cut in self.cuts)
+        size = own + sum(each.cut_before for each in found)
+        kept = (own if self.keeps_cuts else 0) + sum(each.kept_before for each in found)
+        may_be_more = any(each.has_unknown_cuts for each in found)
+        if not size:
+            earlier = ", but read the findings: an earlier recovery may have cut something off"
+            return earlier if may_be_more else ""
+        place = "and kept in quarantine" if kept else "and not kept"
+        if 0 < kept < size:
+            place = f"and {kept} of them are kept in quarantine"
+        whose = "its" if self.is_brokers else "the"
+        more = ". An earlier recovery may have cut off more: read the findings" if may_be_more else ""
+        return f": {size} bytes of {whose} logs are cut off {place}{more}"
 
 
 def recover(
