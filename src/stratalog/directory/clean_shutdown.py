@@ -23,6 +23,7 @@ from typing import Self
 
 from stratalog.errors import DiskError
 from stratalog.files.disk import Path
+from stratalog.files.entries import EntryKind
 from stratalog.files.names import CLEAN_SHUTDOWN, parse_number
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
@@ -70,6 +71,12 @@ class CleanShutdownFile:
 
     def exists(self) -> bool:
         return self._disk.exists(self.path)
+
+    def check(self) -> None:
+        """DiskError if something else has its name, so that it cannot be removed or written."""
+        status = self._disk.status(self.path)
+        if status is not None and status.kind is EntryKind.DIRECTORY:
+            raise DiskError(self.path, "it is a folder, in the place of the clean-shutdown file. Remove it.")
 
     def read(self) -> CleanShutdown:
         """Its content; no epoch if the file is missing or cannot be read. Never raises."""

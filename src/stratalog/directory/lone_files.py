@@ -23,6 +23,7 @@ from stratalog.directory.clean_shutdown import NO_PROMISE
 from stratalog.directory.clean_state import NOTE, CleanState
 from stratalog.errors import CorruptCheckpointError
 from stratalog.files.disk import Disk
+from stratalog.files.entries import EntryKind
 from stratalog.files.names import CLEAN_SHUTDOWN, LOCK, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.log.checkpoint_file import OffsetCheckpointFile
@@ -99,4 +100,4 @@ class LoneFiles:
 
     def _is_noted(self) -> bool:
         status = self._disk.status(self._lock_path)
-        return status is not None and status.size > 0
+        return status is not None and status.kind is EntryKind.FILE and status.size > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,7 +12,8 @@ import pytest
 
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import Outcome
-from stratalog.errors import LogDirLockedError
+from stratalog.directory.write_journal import JOURNAL
+from stratalog.errors import DiskError, LogDirLockedError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock, is_locked
 from tests.directory.recovery.recovering import (
@@ -158,3 +160,56 @@ def test_the_start_of_a_tiered_log_stays_as_it_was(killed: Path) -> None:
     recover_directories([str(killed)], server=SERVER, topic_settings=settings)
 
     assert checkpoint(killed / LOG_STARTS) == {"trimmed-0": 17, "rolled-0": 3}
+
+
+def test_a_disk_that_cannot_say_what_is_free_stopped_the_dry_run_of_all_directories(
+    killed: Path, tmp_path: Path
+) -> None:
+    other = copy_of("killed", tmp_path / "other")
+
+    class Silent(Disk):
+        def free_size(self, path: object) -> int:
+            if path == str(other):
+                raise DiskError(str(path), "could not look at the file system", errno.EIO)
+            return super().free_size(path)  # type: ignore[arg-type]
+
+    plan = recover(killed, other, dry_run=True, disk=Silent())
+    report = recover(killed, other, disk=Silent())
+
+    assert [found.outcome for found in plan.directories] == [Outcome.PLANNED] * 2
+    assert [found.outcome for found in report.directories] == [Outcome.RECOVERED] * 2
+
+
+@pytest.mark.parametrize("data", [b"", bytes(4), b'{"version": 1}', b'{"version": 0}', None])
+def test_a_dry_run_did_not_look_at_a_damaged_journal(killed: Path, data: bytes | None) -> None:
+    if data is None:
+        os.mkfifo(killed / JOURNAL)
+    else:
+        (killed / JOURNAL).write_bytes(data)
+
+    plan = recover_one(killed, dry_run=True)
+    report = recover_one(killed)
+
+    assert (plan.outcome, report.outcome) == (Outcome.FAILED, Outcome.FAILED)
+    assert plan.error == report.error
+    assert JOURNAL in str(plan.error)
+
+
+def test_a_folder_in_the_place_of_the_clean_shutdown_file_failed_only_the_run(clean: Path) -> None:
+    (clean / MARKER).unlink()
+    (clean / MARKER).mkdir()
+
+    plan = recover_one(clean, scan_all=True, dry_run=True)
+    report = recover_one(clean, scan_all=True)
+
+    assert (plan.outcome, report.outcome) == (Outcome.FAILED, Outcome.FAILED)
+    assert (plan.error, "it is a folder" in str(plan.error)) == (report.error, True)
+
+
+def test_a_folder_in_the_place_of_a_logs_lock_failed_only_the_run(clean: Path) -> None:
+    (clean / "rolled-0" / ".lock").mkdir()
+
+    plan = recover_one(clean, scan_all=True, dry_run=True)
+    report = recover_one(clean, scan_all=True)
+
+    assert (plan.error, report.error) == (None, None)

@@ -41,7 +41,7 @@ from stratalog.directory.recovery.result import DirectoryReport, Outcome, Partit
 from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.work_dir import WorkDirDisk
-from stratalog.directory.write_journal import has_pending_write
+from stratalog.directory.write_journal import has_pending_write, read_journal
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import check_lockable
@@ -141,7 +141,11 @@ class DirectoryRecovery:
         """
         self.state.look()
         self.state.know_registration(registration)
-        if not self._dry_run and has_pending_write(self._disk, self.path):
+        if not self.is_left_alone:
+            self.state.file.check()
+        if self._dry_run:
+            read_journal(self._disk, self.path)  # a run fails too if it is damaged
+        elif has_pending_write(self._disk, self.path):
             self.locks.check()
             self.state.remove()
             finish_pending_write(self._disk, self.path)
