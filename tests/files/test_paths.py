@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.files.paths import absolute_path, command_text, join_path, last_name, parent_path, prefix_of
+from stratalog.files.paths import (
+    absolute_path,
+    command_text,
+    is_name,
+    is_path_text,
+    join_path,
+    last_name,
+    parent_path,
+    prefix_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +64,24 @@ def test_an_absolute_path_follows_no_link(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert absolute_path("link/../link/") == str(tmp_path / "link")
     assert absolute_path(tmp_path / "real") == str(tmp_path / "real")
+
+
+@pytest.mark.parametrize("found", ["/logs", "", "a b", "\udcff"])
+def test_any_other_text_can_be_a_path(found: str) -> None:
+    assert is_path_text(found)
+
+
+@pytest.mark.parametrize("found", ["a\0b", "\ud800", None, 5, ["/logs"], b"/logs"])
+def test_what_the_system_refuses_as_a_path_is_known(found: object) -> None:
+    assert not is_path_text(found)
+    assert not is_name(found)
+
+
+@pytest.mark.parametrize("found", ["orders-0", "..a", "\udcff"])
+def test_a_name_is_one_of_a_file(found: str) -> None:
+    assert is_name(found)
+
+
+@pytest.mark.parametrize("found", ["", ".", "..", "a/b", "/a", "a/", "../a"])
+def test_what_leads_to_another_directory_is_no_name(found: str) -> None:
+    assert not is_name(found)

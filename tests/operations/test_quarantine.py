@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from stratalog.errors import (
+    DiskError,
     LogDirLockedError,
     NeedsRecoveryError,
     NotALogDirectoryError,
@@ -155,6 +158,70 @@ def test_no_file_is_left_of_bytes_that_have_changed(tmp_path: Path) -> None:
         request.restore(wanted, str(tmp_path / "file"))
 
     assert not (tmp_path / "file").exists()
+
+
+def test_a_link_that_leads_nowhere_was_deleted_by_a_restore(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    request = asked(root)
+    wanted = ids(request)["txn-0"]
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "file")
+
+    for dry_run in (True, False):
+        with pytest.raises(UsageError, match="exists already"):
+            request.restore(wanted, str(tmp_path / "link"), dry_run=dry_run)
+
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_file_that_another_program_created_first_was_deleted_by_a_restore(tmp_path: Path) -> None:
+    class OtherIsFirst(Disk):
+        def create(self, path: str | os.PathLike[str], size: int = 0) -> None:
+            Path(path).write_bytes(b"of another program")
+            super().create(path, size)
+
+    root, _ = recovered(tmp_path / "data")
+    request = asked(root, disk=OtherIsFirst())
+
+    with pytest.raises(DiskError) as raised:
+        request.restore(ids(request)["txn-0"], str(tmp_path / "file"))
+
+    assert raised.value.errno == errno.EEXIST
+    assert (tmp_path / "file").read_bytes() == b"of another program"
+
+
+def test_the_reason_why_nothing_was_restored_is_told_although_the_file_cannot_be_deleted(
+    tmp_path: Path,
+) -> None:
+    class NothingIsDeleted(Disk):
+        def delete(self, path: str | os.PathLike[str]) -> bool:
+            raise DiskError(path, "the second error.")
+
+    root, _ = recovered(tmp_path / "data")
+    (kept,) = root.glob("stratalog-quarantine-txn-0-*")
+    kept.write_bytes(bytes(kept.stat().st_size))
+    request = asked(root, disk=NothingIsDeleted())
+
+    with pytest.raises(QuarantineError, match="have changed"):
+        request.restore(ids(request)["txn-0"], str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.txt", "../data/txn-0/0.log", "/outside.txt", "a\0b", "\ud800", "", ".", ".."]
+)
+def test_a_name_in_the_manifest_led_a_restored_file_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    root, _ = recovered(tmp_path / "data")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    manifest = root / QUARANTINE_MANIFEST
+    lines = [json.loads(line) for line in manifest.read_bytes().splitlines()]
+    manifest.write_text("".join(json.dumps({**line, "file": name}) + "\n" for line in lines))
+    request = asked(root)
+    before = contents(tmp_path)
+
+    for found in request.listed().ranges:
+        request.restore(found.id, f"{folder}/")
+
+    assert contents(tmp_path) == before
 
 
 def test_a_file_is_not_restored_over_another_or_into_a_log_directory(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,7 +36,7 @@ from stratalog.directory.clean_shutdown import (
 )
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
-from stratalog.files.paths import absolute_path, join_path
+from stratalog.files.paths import absolute_path, is_path_text, join_path
 from stratalog.limits import INT64_MAX
 
 NOTE = "stratalog-session.json"
@@ -262,11 +261,4 @@ def _is_epoch(value: object) -> bool:
 
 def _is_list_of_text(value: object) -> bool:
     """Whether it is a list of ids or paths. A path with a zero byte is in no note of ours."""
-    return isinstance(value, list) and all(isinstance(each, str) and _is_path(each) for each in value)
-
-
-def _is_path(text: str) -> bool:
-    try:
-        return "\0" not in text and bool(os.fsencode(text))
-    except UnicodeEncodeError:
-        return False
+    return isinstance(value, list) and all(map(is_path_text, value))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from typing import TypeGuard
 
 from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.entries import Path
@@ -51,6 +52,23 @@ def path_text(path: Path) -> str:
     if "\0" in text:
         raise UsageError(f"{text!r} has a null character, which no path can have.")
     return text
+
+
+def is_path_text(found: object) -> TypeGuard[str]:
+    """Whether something from a file is text that can be a path: the system refuses any other with a
+    ValueError."""
+    if not isinstance(found, str) or "\0" in found:
+        return False
+    try:
+        os.fsencode(found)
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        return False
+    return True
+
+
+def is_name(found: object) -> TypeGuard[str]:
+    """Whether something from a file is the name of one file: it leads to no other directory."""
+    return is_path_text(found) and found not in ("", os.curdir, os.pardir) and last_name(found) == found
 
 
 def command_text(*words: Path) -> str:

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.kind import check_log_directory, check_place
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Session, Unclean, check_session, unique_paths
-from stratalog.errors import DiskError, StratalogError, UsageError
+from stratalog.errors import UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import FileKind, check_one_meaning, parse_segment_file
-from stratalog.files.paths import absolute_path, join_path, parent_path
+from stratalog.files.paths import absolute_path, join_path, last_name, parent_path
 from stratalog.limits import INT64_MAX
 from stratalog.log.api.outline import codec_name
 from stratalog.log.cleaning.erase_quarantine import KeptBytes
@@ -85,9 +85,14 @@ class QuarantineRequest:
         if (status is not None and status.kind is EntryKind.DIRECTORY) or target.endswith("/"):
             path = join_path(path, found.entry.file)
         place = parent_path(path)
-        if self.disk.exists(path):
-            raise UsageError(f"--to {target}: {path} exists already. Name a new file.")
         folder = self.disk.status(place)
+        # A link that leads nowhere is a name in the folder too, although `exists` does not count it.
+        if self.disk.exists(path) or (
+            folder is not None
+            and folder.kind is EntryKind.DIRECTORY
+            and any(entry.name == last_name(path) for entry in self.disk.list_directory(place))
+        ):
+            raise UsageError(f"--to {target}: {path} exists already. Name a new file.")
         if folder is None or folder.kind is not EntryKind.DIRECTORY:
             what = "does not exist" if folder is None else "is not a folder"
             raise UsageError(f"--to {target}: {place} {what}.")
@@ -95,12 +100,7 @@ class QuarantineRequest:
         if place in unique_paths(self.disk, self.directories):
             raise UsageError(f"--to {target}: this is in a log directory. Name a file elsewhere.")
         if not dry_run:
-            try:
-                quarantine.restore(found.entry, path)
-            except StratalogError:
-                with suppress(DiskError):  # a second error would hide the reason
-                    self.disk.delete(path)
-                raise
+            quarantine.restore(found.entry, path)
         return QuarantineReport(ranges=(found,), outcome=Handled.RESTORED, is_plan=dry_run, target=path)
 
     def purge(

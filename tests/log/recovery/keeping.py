@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 from stratalog.files.disk import Disk
 from stratalog.files.names import QUARANTINE_MANIFEST
@@ -31,5 +32,5 @@ def keep(disk: Disk, position: int = 1000, size: int = 4000) -> ManifestEntry:
     )
 
 
-def lines(disk: SimulatedDisk) -> list[dict[str, object]]:
+def lines(disk: SimulatedDisk) -> list[dict[str, Any]]:
     return [json.loads(line) for line in disk.contents()[f"{ROOT}/{QUARANTINE_MANIFEST}"].splitlines()]

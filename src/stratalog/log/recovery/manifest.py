@@ -8,7 +8,8 @@ import os
 from dataclasses import asdict, dataclass
 
 from stratalog.files.names import QUARANTINE_PREFIX
-from stratalog.files.paths import last_name
+from stratalog.files.paths import is_name, is_path_text
+from stratalog.limits import INT64_MAX
 
 _LONGEST_NAME = 255  # bytes, on common file systems
 
@@ -76,27 +77,31 @@ def parse_line(line: bytes) -> ManifestEntry | None:
         kept = ManifestEntry(**fields, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    origin = (kept.directory, kept.partition, kept.file, kept.run)
-    numbers = (kept.position, kept.size, kept.time_ms)
-    if not all(isinstance(name, str) for name in origin) or not all(
-        isinstance(each, int) for each in numbers
-    ):
-        return None
-    if not all(_is_sound(part) for part in parts):
+    if not _is_origin(kept) or not all(_is_sound(part) for part in parts):
         return None
     return kept if kept.sha256 is not None or len(kept.files) == 1 else None
 
 
+def _is_origin(kept: ManifestEntry) -> bool:
+    """Whether the bytes can come from there. A file name that contains a path would lead a restored file out
+    of the folder that the user has named."""
+    return (
+        is_path_text(kept.directory)
+        and is_name(kept.partition)
+        and is_name(kept.file)
+        and isinstance(kept.run, str)
+        and all(map(_is_number, (kept.position, kept.size, kept.time_ms)))
+    )
+
+
 def _is_sound(part: KeptPart) -> bool:
     """Whether a part is valid. A file name that contains a path would lead out of the quarantine."""
-    is_ours = part.file is None or (
-        isinstance(part.file, str)
-        and part.file.startswith(QUARANTINE_PREFIX)
-        and last_name(part.file) == part.file
-    )
-    return (
-        is_ours and isinstance(part.at, int) and isinstance(part.size, int) and min(part.at, part.size) >= 0
-    )
+    is_ours = part.file is None or (is_name(part.file) and part.file.startswith(QUARANTINE_PREFIX))
+    return is_ours and _is_number(part.at) and _is_number(part.size)
+
+
+def _is_number(found: object) -> bool:
+    return isinstance(found, int) and 0 <= found <= INT64_MAX
 
 
 def kept_name(partition: str, file: str, suffix: str) -> str:

@@ -23,6 +23,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
 from stratalog.clock import Clock, system_clock
-from stratalog.errors import DiskError, QuarantineError, QuarantineFullError
+from stratalog.errors import DiskError, QuarantineError, QuarantineFullError, StratalogError
 from stratalog.files.disk import Disk, Path
 from stratalog.files.entries import FileId, inode_of
 from stratalog.files.names import QUARANTINE_MANIFEST, QUARANTINE_PREFIX, FileKind
@@ -266,9 +267,21 @@ class Quarantine:
         return self._runs.get(kept.directory) if kept.file.endswith(FileKind.LOG.value) else None
 
     def restore(self, kept: ManifestEntry, target: Path) -> None:
-        """Write kept bytes to a new file, bit for bit; they also stay in quarantine."""
-        digest = hashlib.sha256()
+        """Write kept bytes to a new file, bit for bit; they also stay in quarantine.
+
+        No file is left if they cannot be written, or if they have changed since they were kept.
+        """
         self._disk.create(target)
+        # From here on the file is ours: one that another program has created first is not deleted.
+        try:
+            self._write_kept(kept, target)
+        except StratalogError:
+            with suppress(DiskError):  # a second error would hide the reason
+                self._disk.delete(target)
+            raise
+
+    def _write_kept(self, kept: ManifestEntry, target: Path) -> None:
+        digest = hashlib.sha256()
         buffer = aligned_buffer(_CHUNK_SIZE)
         for part in kept.parts:
             done = 0
