@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from stratalog import __version__
 from stratalog.cli import main
 from stratalog.cli.output import Output, json_option
 from stratalog.errors import DiskError, StratalogError, UsageError
+from stratalog.files.reading import read_by_seeking
 from tests.fixtures.catalog import log_dirs
 from tests.waiting import PATIENCE_S
 
@@ -137,6 +139,23 @@ def test_a_full_disk_under_stdout_is_told_in_words(name: str) -> None:
 
     assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
     assert "standard output: could not write to it: No space left on device." in done.stderr
+
+
+def test_a_file_that_cannot_be_read_was_taken_for_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An OSError about a descriptor has no file name, as one about stdout has none."""
+    reading, writing = os.pipe()
+
+    @click.command()
+    def seeking() -> None:
+        read_by_seeking(reading, memoryview(bytearray(1)), 0)
+
+    monkeypatch.setitem(main.cli.commands, "seeking", seeking)
+    try:
+        with pytest.raises(OSError, match="Illegal seek"):
+            main.run(["seeking"])
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 @pytest.mark.parametrize("name", ["help", "ls", "dump"])

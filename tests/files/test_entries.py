@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stratalog.files.disk import Disk, EntryKind
 from stratalog.files.entries import FileId, inode_of, lasting_id
+from stratalog.files.reading import DiskReader
 
 disk = Disk()
 
@@ -66,3 +67,11 @@ def test_a_file_of_zeros_that_were_never_written_takes_no_room(tmp_path: Path) -
         path.stat().st_blocks * 512 for path in sorted(tmp_path.iterdir())
     ]
     assert entries[1].disk_size < entries[1].size
+
+
+def test_advice_that_the_system_refuses_was_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "leader-epoch-checkpoint")
+
+    with DiskReader().open_read(tmp_path / "leader-epoch-checkpoint") as file:
+        file.expect_sequential_reads()
+        file.expect_read(0, 10)

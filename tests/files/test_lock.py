@@ -185,3 +185,12 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(DiskError):
         DirectoryLock(tmp_path).acquire()
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_who_looks_at_a_pipe_that_has_the_name_of_a_lock_waited_for_ever(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".lock")
+
+    assert not is_locked(tmp_path)
+    assert check_unlocked(tmp_path)
+    with DirectoryLock(tmp_path):
+        assert is_locked(tmp_path)

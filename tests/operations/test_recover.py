@@ -159,6 +159,30 @@ def test_a_garbled_checkpoint_of_a_clean_directory_keeps_the_broker_from_startin
     assert run(clean, scan_all=True).may_start
 
 
+def test_a_pipe_that_has_the_name_of_a_small_file_was_an_error_of_no_file(killed: Path) -> None:
+    checkpoint = killed / "rolled-0" / "leader-epoch-checkpoint"
+    checkpoint.unlink()
+    os.mkfifo(checkpoint)
+
+    planned, done = both(killed)
+
+    assert planned.words() == done.words()
+    assert str(checkpoint) in done.words()[0]
+
+
+@pytest.mark.parametrize("partition", ["", "rolled-0"])
+def test_a_dry_run_waited_for_ever_at_a_pipe_that_has_the_name_of_a_lock(
+    killed: Path, partition: str
+) -> None:
+    lock = killed / partition / ".lock"
+    lock.unlink(missing_ok=True)
+    os.mkfifo(lock)
+
+    planned, done = both(killed)
+
+    assert planned.status == done.status == Status.FINE
+
+
 def test_what_is_cut_off_is_in_the_verdict(killed: Path) -> None:
     with (killed / "rolled-0" / "00000000000000000088.log").open("ab") as file:
         file.write(bytes(8) + b"\0\0\1\0" + b"half")

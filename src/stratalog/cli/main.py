@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from traceback import walk_tb
 from typing import TextIO
 
 import click
@@ -49,6 +50,7 @@ COMMANDS = (
     "transactions",
     "warm",
 )
+_PACKAGE = "stratalog"
 # The status that a shell reports for a process ended by Ctrl-C or a closed pipe.
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -100,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return PIPE_CLOSED
     except OSError as error:
-        if error.filename is not None:  # it comes from a file, not from stdout or stderr
+        if error.filename is not None or not _is_of_cli(error):  # not from stdout or stderr
             raise
         with suppress(OSError):
             output.error(_unwritable(error))
@@ -131,6 +133,13 @@ def _run(output: Output, arguments: Sequence[str]) -> int:
         # printed completions for a shell.
         return PIPE_CLOSED if ended.code else ExitCode.FINE
     return int(status or 0)
+
+
+def _is_of_cli(error: OSError) -> bool:
+    """Whether our code that led to the error is a command's: only commands write to stdout and stderr."""
+    names = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    ours = [name for name in names if name.startswith(f"{_PACKAGE}.") or name == "__main__"]
+    return not ours or ours[-1] == "__main__" or ours[-1].startswith(f"{_PACKAGE}.cli.")
 
 
 def _unwritable(error: OSError) -> DiskError:

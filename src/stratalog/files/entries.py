@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, NewType, Self, cast
@@ -102,9 +103,10 @@ class ReadFile:
         self._advise(position, size, "POSIX_FADV_WILLNEED")
 
     def _advise(self, position: int, size: int, advice: str) -> None:
-        """Only advice: it is not an error if the system ignores it."""
+        """Only advice: it is not an error if the system ignores it, or refuses it as it does for a pipe."""
         if self.descriptor >= 0 and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self.descriptor, position, size, getattr(os, advice))
+            with suppress(OSError):
+                os.posix_fadvise(self.descriptor, position, size, getattr(os, advice))
 
     def close(self) -> None:
         """Close the file. A second call has no effect, even if another file has its descriptor by then."""

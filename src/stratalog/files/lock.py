@@ -45,7 +45,8 @@ _TRIAL_SIZE = 1  # bytes; 0 would be the whole file
 _TRIAL_SECONDS = 10  # a trial takes three system calls; this allows for a busy machine
 _POLL_SECONDS = 0.005
 _IN_THIS_PROCESS = "this process has it open already: use what is open, or close it first."
-_LOOKING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+# Without O_NONBLOCK, opening a pipe that has the name of the lock would wait until somebody writes to it.
+_LOOKING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 

@@ -29,6 +29,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import FileKind
 from stratalog.files.paths import absolute_path, last_name, parent_path
+from stratalog.files.refusals import Refusing
 from stratalog.limits import INT64_MAX
 from stratalog.log.api.partition_log import PartitionLog
 from stratalog.log.new_records import NewRecord
@@ -302,7 +303,7 @@ def _small_at_first(arriving: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
 def _arriving(lines: LineInput, stop: GracefulStop) -> Iterator[list[bytes]]:
     """The lines without their ends, as they arrive. After a stop, a last line without an end is left out."""
     rest: list[bytes] = []
-    while _waits(lines, stop) and (piece := lines.read1(READ_SIZE)):
+    while _waits(lines, stop) and (piece := _read(lines)):
         whole, end, last = piece.rpartition(b"\n")
         if not end:
             rest.append(piece)
@@ -311,6 +312,11 @@ def _arriving(lines: LineInput, stop: GracefulStop) -> Iterator[list[bytes]]:
         rest = [last] if last else []
     if rest and not stop.is_set():
         yield [b"".join(rest)]
+
+
+def _read(lines: LineInput) -> bytes:
+    with Refusing("read", str(getattr(lines, "name", "the input"))):
+        return lines.read1(READ_SIZE)
 
 
 def _waits(lines: LineInput, stop: GracefulStop) -> bool:
