@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -157,6 +158,24 @@ def test_a_garbled_checkpoint_of_a_clean_directory_keeps_the_broker_from_startin
         assert refusal.name == LOG_STARTS
         assert "recover --all" in refusal.remedy
     assert run(clean, scan_all=True).may_start
+
+
+def test_a_dry_run_refused_an_index_of_aborted_transactions_that_the_run_repairs(killed: Path) -> None:
+    index = killed / "rolled-0" / f"{0:020d}.txnindex"
+    index.write_bytes(struct.pack(">bbqqqq", 1, 0, 7, 10, 20, 20))
+
+    planned, done = both(killed, scan_all=True)
+
+    assert planned.status == done.status == Status.FINDINGS
+
+
+def test_a_dry_run_refuses_an_index_of_aborted_transactions_that_the_run_leaves_alone(clean: Path) -> None:
+    index = clean / "rolled-0" / f"{0:020d}.txnindex"
+    index.write_bytes(struct.pack(">bbqqqq", 1, 0, 7, 10, 20, 20))
+
+    planned, done = both(clean)
+
+    assert planned.status == done.status == Status.FAILED
 
 
 def test_a_pipe_that_has_the_name_of_a_small_file_was_an_error_of_no_file(killed: Path) -> None:

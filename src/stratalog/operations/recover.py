@@ -259,7 +259,7 @@ def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport | None
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.LOG_END):
         return True
     partition = parent_path(refusal.name)
-    if refusal.kind is RefusalKind.LEADER_EPOCHS:
+    if refusal.kind in (RefusalKind.LEADER_EPOCHS, RefusalKind.TXN_INDEX):
         return any(found.name == partition for found in directory.partitions)
     if refusal.kind is RefusalKind.OWNER:
         file = last_name(refusal.name)
