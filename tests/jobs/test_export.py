@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -137,6 +138,19 @@ def test_a_topic_made_anew_is_refused(logs: Path, tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="the topic was deleted and created again"):
         export(logs, tmp_path / "out")
+
+
+@pytest.mark.parametrize("what", ["empty", "folder", "pipe"])
+def test_a_damaged_partition_metadata_stopped_an_export(logs: Path, tmp_path: Path, what: str) -> None:
+    metadata = logs / "orders-0" / "partition.metadata"
+    metadata.write_text("version: 0\ntopic_id: cl1yXADzSsKkZ634laV8eg\n")
+    assert export(logs, tmp_path / "known").rows == 30
+    metadata.unlink()
+    make: Callable[[Path], object] = {"empty": Path.touch, "folder": Path.mkdir, "pipe": os.mkfifo}[what]
+    make(metadata)
+
+    assert export(logs, tmp_path / "new").rows == 30
+    assert export(logs, tmp_path / "known").rows == 0
 
 
 def test_a_log_that_became_shorter_is_refused(logs: Path, tmp_path: Path) -> None:

@@ -30,6 +30,18 @@ def test_topics_have_the_ids_of_their_partitions() -> None:
         assert f"topic_id: {topic_id}" in (CLEAN / f"{topic}-0" / "partition.metadata").read_text()
 
 
+def test_an_unreadable_partition_metadata_of_another_topic_stopped_all_groups(tmp_path: Path) -> None:
+    for name in ("codecs-0", "headers-0"):
+        shutil.copytree(CLEAN / name, tmp_path / name)
+    (tmp_path / "headers-0" / "partition.metadata").unlink()
+    (tmp_path / "headers-0" / "partition.metadata").mkdir()
+    disk = DiskReader()
+
+    found = topics_by_id(disk, named_partitions(disk, [str(tmp_path)], ()))
+
+    assert list(found.values()) == ["codecs"]
+
+
 def test_a_member_that_has_left_has_nothing() -> None:
     assert ("consumer-protocol", MEMBER) not in current_assignments([str(CLEAN)], {})
 

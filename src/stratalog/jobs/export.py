@@ -24,7 +24,6 @@ from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock
 from stratalog.files.names import (
     META_PROPERTIES,
-    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     TopicPartition,
 )
@@ -49,9 +48,8 @@ from stratalog.jobs.reading.ends import check_complete, ends_of, range_of
 from stratalog.jobs.reading.omissions import Omission, OnOmission, joined_up
 from stratalog.jobs.reading.options import OnCorruption, ReadOptions
 from stratalog.jobs.reading.plan import Piece, looking_at, plan_range, tasks_of
-from stratalog.jobs.reading.split import Hint, ReadTask, Split
+from stratalog.jobs.reading.split import Hint, ReadTask, Split, topic_id_of
 from stratalog.log.api.view import LogView
-from stratalog.log.partition_metadata import PartitionMetadataFile, topic_id_to_text
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
 
@@ -358,16 +356,14 @@ class _Export:
         return spans, pieces
 
     def _checked_id(self, found: FoundPartition) -> dict[str, str]:
-        """The id of the partition's topic, if it has one.
+        """The id of the partition's topic, if it is known.
 
         UsageError if the folder has another topic's records.
         """
         topic = found.topic_partition.topic
-        path = join_path(found.directory, PARTITION_METADATA)
-        read = PartitionMetadataFile(self.disk, path).read()
-        if read is None:
+        text = topic_id_of(self.disk, found.directory)
+        if text is None:
             return {}
-        text = topic_id_to_text(read)
         known = self._ledger.topic_ids.get(topic, text)
         if known != text:
             raise UsageError(

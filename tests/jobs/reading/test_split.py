@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import struct
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from stratalog.errors import CorruptRecordError
+from stratalog.files.reading import DiskReader
+from stratalog.jobs.reading.split import topic_id_of
 from tests.fixtures.catalog import Partition, partitions
 from tests.jobs.reading.making import Made, batches_of, plan, read, rows_of
 
@@ -107,3 +112,12 @@ def test_a_plan_is_small_and_can_be_pickled(made_log: Made) -> None:
 
     assert pickle.loads(pickle.dumps(task)) == task
     assert len(pickle.dumps(task)) < 400 * len(task.splits)
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, os.mkfifo])
+def test_a_reader_stopped_at_a_partition_metadata_that_cannot_be_read(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    make(tmp_path / "partition.metadata")
+
+    assert topic_id_of(DiskReader(), str(tmp_path)) is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stratalog.errors import CorruptCheckpointError, CorruptIndexError
+from stratalog.errors import CorruptCheckpointError, CorruptIndexError, DiskError
 from stratalog.files.entries import FileId, lasting_id
 from stratalog.files.names import PARTITION_METADATA, FileKind, TopicPartition, segment_file_name
 from stratalog.files.paths import join_path
@@ -87,12 +87,12 @@ class ReadTask:
 def topic_id_of(disk: DiskReader, directory: str) -> str | None:
     """The id of the topic that a partition belongs to, as Kafka prints it.
 
-    None if the directory has none, or if its partition.metadata is damaged: the records can be read all the
-    same, and `doctor` and `audit` report the file.
+    None if the directory has none, or if its partition.metadata is damaged or unreadable: the records can be
+    read all the same, and `doctor` and `audit` report the file.
     """
     try:
         topic_id = PartitionMetadataFile(disk, join_path(directory, PARTITION_METADATA)).read()
-    except CorruptCheckpointError:
+    except (CorruptCheckpointError, DiskError):
         return None
     return None if topic_id is None else topic_id_to_text(topic_id)
 
