@@ -12,7 +12,7 @@ from stratalog import open_log
 from stratalog.directory.known_topics import TopicSources
 from stratalog.errors import NotALogDirectoryError, UsageError
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.names import DirectoryState
+from stratalog.files.names import CLEANER_OFFSET_CHECKPOINT, OFFSET_CHECKPOINTS, DirectoryState
 from stratalog.operations.ls import TopicListing
 from stratalog.operations.ls_report import ListedPartition, LsReport
 from stratalog.operations.report import Status
@@ -160,3 +160,23 @@ def test_a_partition_that_this_user_may_not_read_is_named_and_the_others_are_lis
     assert report.status is Status.FAILED
     assert "Permission denied" in (by_name(report)["rolled-0"].error or "")
     assert by_name(report)["txn-0"].end_offset == 58
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("name", OFFSET_CHECKPOINTS)
+def test_a_checkpoint_that_this_user_may_not_read_stopped_the_listing(reachable: Path, name: str) -> None:
+    data = fixture_copy("clean", reachable / "data")
+    (data / name).touch()
+    (data / name).chmod(0o600)
+
+    with as_nobody():
+        report = listed(data)
+
+    assert by_name(report)["txn-0"].end_offset == 58
+    if name == CLEANER_OFFSET_CHECKPOINT:  # which a listing does not need
+        assert (report.status, report.unreadable) == (Status.FINE, ())
+    else:
+        assert report.status is Status.FAILED
+        (words,) = report.unreadable
+        assert f"{name}: could not open it: Permission denied." in words
+        assert words in report.words()

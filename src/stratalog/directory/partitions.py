@@ -12,7 +12,7 @@ its first segment, and nothing of it is known to be on the device.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -78,13 +78,21 @@ def partition_entries(
 
 
 def list_partitions(
-    disk: DiskReader, directory: str, states: Collection[DirectoryState] = LIVE
+    disk: DiskReader,
+    directory: str,
+    states: Collection[DirectoryState] = LIVE,
+    *,
+    on_unreadable: Callable[[DiskError], object] | None = None,
 ) -> list[FoundPartition]:
-    """The partitions of a log directory that are in these states, sorted by name."""
+    """The partitions of a log directory that are in these states, sorted by name.
+
+    DiskError if the system refuses to read a checkpoint; or `on_unreadable` is called with it, and the file
+    is treated as empty.
+    """
     entries = list(partition_entries(disk.list_directory(directory), states))
     if not entries:
         return []
-    marks = _marks_in(disk, directory)
+    marks = _marks_in(disk, directory, on_unreadable)
     was_closed = CleanShutdownFile(disk, directory).exists()
     are_lone = not keeps_its_partitions(disk, directory)
     partitions = []
@@ -144,16 +152,18 @@ class _Marks(NamedTuple):
         return Left(was_closed, points, watermarks, self.is_in_use)
 
 
-def _marks_in(disk: DiskReader, directory: str) -> _Marks:
+def _marks_in(
+    disk: DiskReader, directory: str, on_unreadable: Callable[[DiskError], object] | None = None
+) -> _Marks:
     """Call it before the logs are read: a log in use is then at least as long as its checkpoints say."""
     checkpoints = DirectoryCheckpoints(disk, directory)
     is_in_use = True  # unless the lock shows that it is not
     with suppress(DiskError, UsageError):
         is_in_use = disk.is_in_use(directory)
     return _Marks(
-        _read(checkpoints.log_start_offsets),
-        _read(checkpoints.recovery_points),
-        _read(checkpoints.high_watermarks),
+        _read(checkpoints.log_start_offsets, on_unreadable),
+        _read(checkpoints.recovery_points, on_unreadable),
+        _read(checkpoints.high_watermarks, on_unreadable),
         is_in_use,
     )
 
@@ -162,8 +172,16 @@ def _own_start(disk: DiskReader, path: str, key: TopicPartition) -> int:
     return _read(DirectoryCheckpoints(disk, path).log_start_offsets).get(key, 0)
 
 
-def _read(checkpoint: Checkpoint) -> dict[TopicPartition, int]:
-    offsets = checkpoint.read()
+def _read(
+    checkpoint: Checkpoint, on_unreadable: Callable[[DiskError], object] | None = None
+) -> dict[TopicPartition, int]:
+    try:
+        offsets = checkpoint.read()
+    except DiskError as error:
+        if on_unreadable is None:
+            raise
+        on_unreadable(error)
+        return {}
     if checkpoint.problem is not None:
         logger.warning("%s, %s; the file is treated as empty.", checkpoint.path, checkpoint.problem.words)
     return offsets

@@ -16,7 +16,7 @@ from stratalog.directory.known_topics import KnownTopics, TopicSources
 from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.partitions import FoundPartition, list_partitions
 from stratalog.directory.session import unique_paths
-from stratalog.errors import CorruptRecordError, StratalogError
+from stratalog.errors import CorruptRecordError, DiskError, StratalogError
 from stratalog.files.names import DirectoryState
 from stratalog.files.paths import parent_path
 from stratalog.files.reading import DiskReader
@@ -57,7 +57,11 @@ class TopicListing:
         for path in paths:
             check_log_directory(self.disk, path)
         known = KnownTopics(self.disk, paths, self.sources)
-        found = {path: list_partitions(self.disk, path, tuple(DirectoryState)) for path in paths}
+        unreadable: list[DiskError] = []
+        found = {
+            path: list_partitions(self.disk, path, tuple(DirectoryState), on_unreadable=unreadable.append)
+            for path in paths
+        }
         check_known([each.entry for every in found.values() for each in every], self.names, paths)
         partitions = tuple(
             self._partition(each)
@@ -71,6 +75,7 @@ class TopicListing:
             partitions=partitions,
             names=tuple(self.names),
             policies={topic: _policy(known, topic) for topic in topics},
+            unreadable=tuple(map(str, unreadable)),
             notes=known.notes,
         )
 

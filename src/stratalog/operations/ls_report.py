@@ -140,12 +140,16 @@ class ListedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LsReport(Report):
-    """What was listed: all topics, or the topics and partitions with these `names`."""
+    """What was listed: all topics, or the topics and partitions with these `names`.
+
+    `unreadable` are the checkpoints that could not be read. They count as empty.
+    """
 
     directories: tuple[ListedDirectory, ...]
     partitions: tuple[ListedPartition, ...]
     names: tuple[str, ...] = ()
     policies: Mapping[str, Policy] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def topics(self) -> list[ListedTopic]:
@@ -165,7 +169,8 @@ class LsReport(Report):
 
     @property
     def status(self) -> Status:
-        return Status.FAILED if any(found.error is not None for found in self.partitions) else Status.FINE
+        is_failed = self.unreadable or any(found.error is not None for found in self.partitions)
+        return Status.FAILED if is_failed else Status.FINE
 
     @property
     def verdict(self) -> str:
@@ -199,7 +204,7 @@ class LsReport(Report):
         ]
 
     def words(self) -> list[str]:
-        return [*self._words(), *self.notes]
+        return [*self._words(), *self.unreadable, *self.notes]
 
     def _words(self) -> Iterator[str]:
         for found in self.partitions:
@@ -229,7 +234,7 @@ class LsReport(Report):
             "directories": [asdict(found) for found in self.directories],
             "topics": [_topic_document(topic) for topic in self.topics()],
             "other_partitions": [_partition_document(found) for found in others],
-            "notes": list(self.notes),
+            "notes": [*self.unreadable, *self.notes],
         }
 
 

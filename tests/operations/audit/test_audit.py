@@ -12,12 +12,14 @@ import stratalog
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.entries import DirectoryEntry, FileStatus
+from stratalog.files.names import OFFSET_CHECKPOINTS
 from stratalog.files.reading import DiskReader
 from stratalog.operations.audit import audit as audit_module
 from stratalog.operations.audit.audit import AuditRequest, audit
 from stratalog.operations.audit.finding import AuditFinding
-from stratalog.operations.audit.kinds import Severity
+from stratalog.operations.audit.kinds import AuditKind, Severity
 from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask
+from stratalog.operations.report import Status
 from tests.fixtures.catalog import log_dirs
 from tests.manager.running import contents, fixture_copy
 from tests.operations.audit.planting import DAMAGES, PlantedDamage, batches, flip
@@ -160,6 +162,33 @@ class Unlistable(DiskReader):
         if os.fspath(path).startswith(self._bad):
             raise DiskError(path, "input/output error", 5)
         return super().status(path)
+
+
+class Refused(DiskReader):
+    """A reader for which one file has EIO."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._bad = str(path)
+
+    def read_file(self, path: str | os.PathLike[str]) -> bytes | None:
+        if os.fspath(path) == self._bad:
+            raise DiskError(path, "input/output error", 5)
+        return super().read_file(path)
+
+
+@pytest.mark.parametrize("name", OFFSET_CHECKPOINTS)
+def test_no_segment_was_audited_if_one_checkpoint_could_not_be_read(tmp_path: Path, name: str) -> None:
+    data = fixture_copy("clean", tmp_path / "data")
+    whole = AuditRequest(directories=[str(data)]).run()
+
+    report = AuditRequest(directories=[str(data)], disk=Refused(data / name)).run()
+
+    (found,) = [each for each in report.findings if each.file == name]
+    assert (found.kind, found.directory) == (AuditKind.UNREADABLE, str(data))
+    assert report.status is Status.FAILED
+    assert report.totals()["segments"] == whole.totals()["segments"]
+    assert {each for each in report.findings if each is not found} == {*whole.findings}
 
 
 def test_directories_that_were_formatted_and_never_started_are_healthy(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from stratalog.directory.checkpoints import DirectoryCheckpoints
+from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.kind import is_of_log_directory
 from stratalog.directory.layout import Layout, classify
 from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.refusal import RefusalKind, StartupRefusal
+from stratalog.errors import DiskError
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import TEMPORARY_SUFFIX, TopicPartition
 from stratalog.files.reading import DiskReader
@@ -53,10 +54,10 @@ def look_at_directory(disk: DiskReader, path: str) -> AuditedDirectory:
     was_closed = CleanShutdownFile(disk, path).exists()
     checkpoints = DirectoryCheckpoints(disk, path)
     marks = {
-        "start": checkpoints.log_start_offsets.read(),
-        "point": checkpoints.recovery_points.read(),
-        "watermark": checkpoints.high_watermarks.read(),
-        "cleaned": checkpoints.cleaner_offsets.read(),
+        "start": _offsets(checkpoints.log_start_offsets),
+        "point": _offsets(checkpoints.recovery_points),
+        "watermark": _offsets(checkpoints.high_watermarks),
+        "cleaned": _offsets(checkpoints.cleaner_offsets),
     }
     layout = classify(disk, path)
     tasks = [
@@ -73,6 +74,13 @@ def look_at_directory(disk: DiskReader, path: str) -> AuditedDirectory:
         words = "There is no clean-shutdown file."
         found.findings.append(AuditFinding(kind=AuditKind.NOT_CLEAN, directory=path, words=words))
     return found
+
+
+def _offsets(checkpoint: Checkpoint) -> dict[TopicPartition, int]:
+    try:
+        return checkpoint.read()
+    except DiskError:  # reported as a reason why a broker does not start
+        return {}
 
 
 def refusal_finding(refusal: StartupRefusal) -> AuditFinding | None:
