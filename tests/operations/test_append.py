@@ -160,8 +160,34 @@ def test_json_has_the_names_of_cat(line: bytes, record: NewRecord) -> None:
 
 
 @pytest.mark.parametrize(
+    "number",
+    [b"1e400", b"-1E+400", b"1.10", b"0.1234567890123456789", b"1e2", b"12345678901234567890", b"-7"],
+)
+def test_a_number_was_rewritten_and_a_large_one_became_infinity(number: bytes) -> None:
+    written = b'{"%b":[%b,"%b",%b]}' % (number, number, number, number)
+
+    assert json_line(b'{"key": %b, "payload": %b}' % (number, written)) == NewRecord(written, number)
+
+
+def test_a_payload_of_any_depth_is_stored_or_refused_in_words() -> None:
+    refused = 0
+    for depth in range(1, 1500):
+        payload = b"[" * depth + b"1.50" + b"]" * depth
+        try:
+            assert json_line(b'{"payload": %b}' % payload).value == payload
+        except ValueError:
+            refused += 1
+    assert refused
+
+
+@pytest.mark.parametrize(
     ("line", "says"),
     [
+        (b'{"payload": NaN}', "it is not JSON: NaN is not a number"),
+        (b'{"payload": [-Infinity]}', "it is not JSON: -Infinity is not a number"),
+        (b'{"encoding": "base64", "payload": 1.50}', "1.50 is not base64"),
+        (b'{"headers": ["a", 1.50]}', "the value of a header"),
+        (b'{"ts": 1.0}', "ts is not a number of milliseconds"),
         (b"", "it is not JSON"),
         (b'{"payload": ', "it is not JSON"),
         (b"[" * 100_000, "it is not JSON"),

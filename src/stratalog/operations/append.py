@@ -13,7 +13,9 @@ import json
 import select
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, cast
+from uuid import uuid4
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.kind import are_brokers, is_partition_name
@@ -49,7 +51,19 @@ _RECORD_OVERHEAD = 16  # bytes, approximately
 _KNOWN_FIELDS = {"key", "payload", "value", "headers", "ts", "encoding"}
 # Errors about single records. If one is raised, no record of the batch is appended.
 _RECORD_REFUSALS = (RecordTooLargeError, InvalidTimestampError, RecordValidationError)
+# Stands for a number in JSON, until its text replaces it: no other text has it.
+_MARK = uuid4().hex
 _PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # of `cat -J`; ignored
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number with a fraction or an exponent, as it is written: a float may be another number."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 class LineInput(Protocol):
@@ -82,7 +96,7 @@ def keyed_line(delimiter: bytes, *, empty_is_null: bool = False) -> ParseLine:
 def json_line(line: bytes) -> NewRecord:
     """A JSON object with key and payload, and maybe ts and headers, as `cat -J` prints it."""
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_float=_Number, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
@@ -107,7 +121,22 @@ def _content(value: Any) -> bytes | None:  # Any: a value of JSON
     """Text as its bytes; an object, a list or a number as JSON."""
     if value is None or isinstance(value, str):
         return None if value is None else _utf8(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    numbers: list[str] = []
+
+    def mark(number: _Number) -> str:
+        numbers.append(number.text)
+        return _MARK
+
+    try:
+        text = json.dumps(value, default=mark, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("its payload or key is nested too deeply") from None
+    first, *others = text.split(f'"{_MARK}"')
+    return _utf8("".join([first, *chain.from_iterable(zip(numbers, others, strict=True))]))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _utf8(text: str) -> bytes:
