@@ -59,7 +59,7 @@ def test_a_report_can_be_had_in_three_forms(name: str) -> None:
     assert {"--json", "--plain", "--summary"} <= options(name)
 
 
-@pytest.mark.parametrize("command", ["retain", "compact", "estimate", "explain", "recover", "erase"])
+@pytest.mark.parametrize("command", ["retain", "compact", "estimate", "explain", "recover", "erase", "index"])
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_every_report_ends_with_a_verdict(
     command: str, dry_run: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -99,6 +99,19 @@ def test_settings_of_topics_have_one_name(name: str) -> None:
 @pytest.mark.parametrize("name", CHANGING)
 def test_what_changes_directories_can_be_tried_and_can_recover_first(name: str) -> None:
     assert {"--dry-run", "--recover"} <= options(name)
+
+
+@pytest.mark.parametrize("name", BY_SETTINGS)
+def test_settings_of_topics_that_are_not_utf_8_are_wrong_usage(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "settings.json").write_bytes(b'{"t\xff": {}}')
+    given = ["--topic", "t", "--key", "0"] if name == "erase" else []
+
+    arguments = [name, str(tmp_path), *given, "--topic-settings", str(tmp_path / "settings.json")]
+    assert main.run(arguments) == 2
+
+    assert "settings.json is not UTF-8: byte 3 is wrong." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", BY_SETTINGS)

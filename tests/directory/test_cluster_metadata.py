@@ -125,7 +125,7 @@ def test_a_snapshot_alone_is_the_cluster_as_it_was_then() -> None:
 @pytest.mark.parametrize("state", STATES)
 def test_records_that_say_nothing_took_most_of_the_time(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quiet cluster has two of them a second. The dump tool says how many there are after the snapshot."""
-    everything, decoded = metadata_of(state), []
+    decoded: list[InternalRecord] = []
     said = [line["type"] for line in printed(state)]
     assert "NO_OP_RECORD" in said
 
@@ -135,9 +135,14 @@ def test_records_that_say_nothing_took_most_of_the_time(state: str, monkeypatch:
 
     monkeypatch.setattr("stratalog.directory.cluster_metadata.decode_internal", noting)
 
-    assert metadata_of(state) == everything
-    assert decoded
-    assert "NO_OP_RECORD" not in {record.kind for record in decoded}
+    found, quickly = metadata_of(state), [record.kind for record in decoded]
+    decoded.clear()
+    monkeypatch.setattr("stratalog.directory.cluster_metadata._NO_OP", b"")
+    everything, slowly = metadata_of(state), [record.kind for record in decoded]
+
+    assert found == everything
+    assert "NO_OP_RECORD" in slowly
+    assert quickly == [kind for kind in slowly if kind != "NO_OP_RECORD"]
 
 
 def test_a_torn_last_batch_is_not_there_yet() -> None:
@@ -160,11 +165,11 @@ def test_damage_is_told_and_what_is_before_it_counts() -> None:
     assert (found.end_offset, "blocks" in found.topics, "rolled" in found.topics) == (172, False, True)
 
 
-def framed(*records: tuple[int, str]) -> bytes:
+def framed(*records: tuple[int, str], base_offset: int = 0) -> bytes:
     """Metadata records of one batch: the type, and the rest of the message in hex (version 0)."""
     frames = [b"\x01" + bytes([kind, 0]) + bytes.fromhex(rest) for kind, rest in records]
     batch = bytearray(build_batch([Record(at, 0, None, frame) for at, frame in enumerate(frames)]))
-    set_base_offset(batch, 0)
+    set_base_offset(batch, base_offset)
     return bytes(batch)
 
 
@@ -181,10 +186,13 @@ BEGIN, END, ABORT = (23, "00"), (24, "00"), (25, "00")
         ([BEGIN, TOPIC_A, ABORT], []),
     ],
 )
+@pytest.mark.parametrize("apart", [False, True], ids=["one batch", "a batch each"])
 def test_records_of_a_transaction_count_when_it_has_ended(
-    records: list[tuple[int, str]], topics: list[str]
+    records: list[tuple[int, str]], topics: list[str], apart: bool
 ) -> None:
-    disk = SimulatedDisk.of({f"/m/{0:020d}.log": framed(*records)})
+    """In a batch each, the end of a transaction is as long as a NO_OP_RECORD."""
+    batches = [framed(record, base_offset=at) for at, record in enumerate(records)]
+    disk = SimulatedDisk.of({f"/m/{0:020d}.log": b"".join(batches) if apart else framed(*records)})
 
     found = read_cluster_metadata(disk, "/m")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from stratalog.directory.cluster_metadata import ClusterMetadata, read_cluster_metadata
-from stratalog.errors import NotALogDirectoryError, UsageError
+from stratalog.errors import LogDirLockedError, NotALogDirectoryError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.jobs.writing.options import WriteOptions
 from stratalog.jobs.writing.target import WriteTarget, find_target
@@ -114,3 +115,29 @@ def test_a_directory_that_does_not_exist_can_be_written_to(tmp_path: Path) -> No
 
     assert found.topic("orders").partitions_count == 3
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("writes", "locked", "is_refused"),
+    [
+        ([False, False], [True, True], True),
+        ([True], [True], False),  # a write holds the lock
+        ([False, True], [True, True], False),  # a write began between the looks
+        ([False, False], [True, False], False),  # a write ended between the looks
+        ([False, False], [False], False),
+    ],
+)
+def test_a_lock_counts_only_if_no_write_holds_it(
+    broker_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    writes: list[bool],
+    locked: list[bool],
+    is_refused: bool,
+) -> None:
+    disk, seen, held = Disk(), iter(writes), iter(locked)
+    monkeypatch.setattr("stratalog.jobs.writing.target.has_other_writes", lambda *_: next(seen))
+    monkeypatch.setattr(disk, "is_in_use", lambda _: next(held))
+    options = WriteOptions.parse({"path": str(broker_dir)})
+
+    with pytest.raises(LogDirLockedError) if is_refused else nullcontext():
+        find_target(disk, options)
