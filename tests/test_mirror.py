@@ -57,6 +57,7 @@ SCENARIOS = {
     "operations/audit/page/test_in_chromium.py": "the page of an audit in a real browser",
     "operations/erase/test_erasing_crashes.py": "a disk that fails or loses its power in an `erase`",
     "operations/test_maintaining_crashes.py": "the same of `retain` and `compact`",
+    "operations/test_recover_odd_files.py": "`recover` where a pipe or a broken index is",
     "operations/test_recover_owners.py": "`recover` by another user than the owner of the files",
     "operations/test_recover_verdict.py": "what `recover` says of cuts, its own and earlier ones",
     "records/test_fixtures.py": "every partition of real brokers, through all readers and the encoder",
