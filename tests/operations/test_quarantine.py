@@ -173,6 +173,18 @@ def test_a_link_that_leads_nowhere_was_deleted_by_a_restore(tmp_path: Path) -> N
     assert (tmp_path / "link").is_symlink()
 
 
+def test_a_file_was_restored_into_a_log_directory_through_a_link(tmp_path: Path) -> None:
+    root, _ = recovered(tmp_path / "data")
+    request = asked(root)
+    (tmp_path / "link").symlink_to(root)
+    before = contents(root)
+
+    with pytest.raises(UsageError, match="this is in a log directory"):
+        request.restore(ids(request)["txn-0"], str(tmp_path / "link" / "file"))
+
+    assert contents(root) == before
+
+
 def test_a_file_that_another_program_created_first_was_deleted_by_a_restore(tmp_path: Path) -> None:
     class OtherIsFirst(Disk):
         def create(self, path: str | os.PathLike[str], size: int = 0) -> None:

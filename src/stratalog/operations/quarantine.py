@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from stratalog.clock import Clock, system_clock
 from stratalog.directory.kind import check_log_directory, check_place
 from stratalog.directory.locking import Locks, MakeLock
 from stratalog.directory.session import Session, Unclean, check_session, unique_paths
-from stratalog.errors import UsageError
+from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.lock import DirectoryLock
@@ -85,23 +85,25 @@ class QuarantineRequest:
         if (status is not None and status.kind is EntryKind.DIRECTORY) or target.endswith("/"):
             path = join_path(path, found.entry.file)
         place = parent_path(path)
-        folder = self.disk.status(place)
-        # A link that leads nowhere is a name in the folder too, although `exists` does not count it.
-        if self.disk.exists(path) or (
-            folder is not None
-            and folder.kind is EntryKind.DIRECTORY
-            and any(entry.name == last_name(path) for entry in self.disk.list_directory(place))
-        ):
+        if self.disk.exists(path) or self._is_dangling(path):
             raise UsageError(f"--to {target}: {path} exists already. Name a new file.")
+        folder = self.disk.status(place)
         if folder is None or folder.kind is not EntryKind.DIRECTORY:
             what = "does not exist" if folder is None else "is not a folder"
             raise UsageError(f"--to {target}: {place} {what}.")
         check_place(self.disk, place, self.directories, option="--to")
-        if place in unique_paths(self.disk, self.directories):
+        logs = map(self.disk.status, unique_paths(self.disk, self.directories))
+        if folder.id in {each.id for each in logs if each is not None}:
             raise UsageError(f"--to {target}: this is in a log directory. Name a file elsewhere.")
         if not dry_run:
             quarantine.restore(found.entry, path)
         return QuarantineReport(ranges=(found,), outcome=Handled.RESTORED, is_plan=dry_run, target=path)
+
+    def _is_dangling(self, path: str) -> bool:
+        """Whether a link that leads nowhere has this name: it is in the way, but does not count as a file."""
+        with suppress(DiskError):  # a folder that is missing, or that this user may not list
+            return any(entry.name == last_name(path) for entry in self.disk.list_directory(parent_path(path)))
+        return False
 
     def purge(
         self, wanted: Sequence[str] = (), *, before_ms: int | None = None, dry_run: bool = False
