@@ -82,6 +82,14 @@ def parse_line(line: bytes) -> ManifestEntry | None:
     return kept if kept.sha256 is not None or len(kept.files) == 1 else None
 
 
+def kept_parts(runs: list[tuple[int, bool]], name: str) -> tuple[KeptPart, ...]:
+    parts, at = [], 0
+    for size, is_zero in runs:
+        parts.append(KeptPart(file=None if is_zero else name, at=0 if is_zero else at, size=size))
+        at += 0 if is_zero else size
+    return tuple(parts)
+
+
 def _is_origin(kept: ManifestEntry) -> bool:
     """Whether the bytes can come from there. A file name that contains a path would lead a restored file out
     of the folder that the user has named."""

@@ -39,7 +39,7 @@ from stratalog.files.entries import FileId, inode_of
 from stratalog.files.names import QUARANTINE_MANIFEST, QUARANTINE_PREFIX, FileKind
 from stratalog.files.paths import absolute_path, join_path, parent_path
 from stratalog.files.refusals import FULL_DISK
-from stratalog.log.recovery.manifest import KeptPart, ManifestEntry, is_same_range, short_name
+from stratalog.log.recovery.manifest import KeptPart, ManifestEntry, is_same_range, kept_parts, short_name
 from stratalog.log.recovery.manifest_file import ManifestFile
 from stratalog.log.recovery.zero_runs import runs_of_range
 
@@ -151,7 +151,7 @@ class Quarantine:
                 size=size,
                 reason=reason,
                 is_whole=is_whole,
-                parts=_kept_parts(parts, name),
+                parts=kept_parts(parts, name),
                 sha256=digest,
                 inode=0,
                 time_ms=self._clock(),
@@ -445,11 +445,3 @@ class Quarantine:
 def log_directory_of(partition_directory: Path) -> str:
     """The log directory of a partition, as the manifest names it."""
     return parent_path(absolute_path(partition_directory))
-
-
-def _kept_parts(runs: list[tuple[int, bool]], name: str) -> tuple[KeptPart, ...]:
-    parts, at = [], 0
-    for size, is_zero in runs:
-        parts.append(KeptPart(file=None if is_zero else name, at=0 if is_zero else at, size=size))
-        at += 0 if is_zero else size
-    return tuple(parts)
