@@ -8,6 +8,9 @@ import pytest
 
 from tests.cli.planting import Planted
 from tests.cli.retaining import three_segments
+from tests.directory.conftest import clean, killed
+
+__all__ = ["clean", "killed", "planted"]
 
 
 @pytest.fixture

@@ -36,16 +36,6 @@ TOPIC_ID = "rolled-0/partition.metadata"
 FINE = "The broker can be started: nothing is lost."
 
 
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    return copy_of("killed", tmp_path / "killed")
-
-
-@pytest.fixture
-def clean(tmp_path: Path) -> Path:
-    return copy_of("clean", tmp_path / "clean")
-
-
 def verdict_of(report: RecoverReport) -> str:
     """The sentence, without what says that it is a plan."""
     words = report.verdict.removeprefix(PLANNED)

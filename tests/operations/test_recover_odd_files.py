@@ -9,18 +9,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.operations.report import Status
-from tests.directory.recovery.recovering import copy_of
 from tests.operations.recovering import both
-
-
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    return copy_of("killed", tmp_path / "killed")
-
-
-@pytest.fixture
-def clean(tmp_path: Path) -> Path:
-    return copy_of("clean", tmp_path / "clean")
 
 
 def test_a_dry_run_refused_an_index_of_aborted_transactions_that_the_run_repairs(killed: Path) -> None:

@@ -10,13 +10,8 @@ import pytest
 from stratalog.directory.clean_state import NOTE
 from stratalog.operations.recover import PLANNED
 from stratalog.operations.report import Status
-from tests.directory.recovery.recovering import copy_of, tear
+from tests.directory.recovery.recovering import tear
 from tests.operations.recovering import both, run
-
-
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    return copy_of("killed", tmp_path / "killed")
 
 
 @pytest.mark.parametrize(
