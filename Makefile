@@ -20,7 +20,7 @@ PARTS ?= $(or $(shell awk '/^MemTotal:/ { print ($$2 > 10000000 ? 4 : 3) }' /pro
 AT_ONCE := --no-print-directory --keep-going -j $(PARTS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # Spark gives a Python process of its own ten seconds to start, without a setting for it, and brokers have limits
 # too. So tests that start neither take what those leave of the cores.
-LATER := nice -n 5
+LATER := nice -n 2
 # The files of tests that start no JVM lie in memory, if there is room: they are small, and most of the time
 # would go into fsync.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
