@@ -273,5 +273,5 @@ def test_a_partition_that_the_cluster_lacks_was_set_aside_without_a_word(tmp_pat
     assert [(stray.path, stray.reason) for stray in report.strays] == [
         (str(root / "orders-0"), "its topic's id is not known")
     ]
-    assert "It does not serve 1 partition that its cluster lacks." in report.verdict
+    assert "It does not serve 1 partition, which it will set aside as stray." in report.verdict
     assert report.totals()["strays"] == 1

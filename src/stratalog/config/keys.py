@@ -54,7 +54,7 @@ _WORDS = {
 }
 
 
-# `field` has the type of its default, so Any is used here, as in the standard library's own stubs.
+# Returns Any, as `field` does in the standard library's stubs: a field has the type of its default.
 def setting(default: Any, kind: str, *broker: str | tuple[str, int], **rest: Any) -> Any:
     names = tuple((name, 1) if isinstance(name, str) else name for name in broker)
     return field(default=default, metadata={"key": ConfigKey(kind, broker=names, **rest)})

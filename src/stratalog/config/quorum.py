@@ -1,4 +1,4 @@
-"""The quorum of controllers in a server.properties: who this node is in it, and where its controller listens.
+"""The quorum of controllers in a server.properties: this node's id and roles, and its controller's addresses.
 
 controller.quorum.voters                lists the voters, in each node's settings
 controller.quorum.bootstrap.servers     only addresses; the voters are in the metadata log

@@ -72,7 +72,7 @@ def _older_settings(
     """Settings of releases before 4.0: applied if they still have a meaning, and always noted."""
     if "internal.segment.bytes" in settings:
         notes.append(
-            f"log.segment.bytes = {settings['internal.segment.bytes']} is legal up to Kafka 3.9 only, "
+            f"log.segment.bytes = {settings['internal.segment.bytes']} is legal only up to Kafka 3.9; "
             "4.0 requires at least 1048576. The value is used here."
         )
     difference = "log.message.timestamp.difference.max.ms"

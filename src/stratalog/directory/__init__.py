@@ -6,7 +6,7 @@ clean_shutdown     the clean-shutdown file: its content, and reading it
 clean_state        writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata   topic ids, replicas, settings and broker epochs from `__cluster_metadata`
 formatting/        turns log directories into those of a stand-alone broker
-home               whether a partition is in a log directory or is a lone log; opens and closes lone logs
+home               whether a partition is in a log directory or a lone log (`lone_files.py`); opens lone logs
 kind               decides whether a path is a log directory; gives reasons and the likely mistake
 known_topics       the settings that retention and compaction use, and whether they are known at all
 layout             what is in a log directory, and how a broker treats each entry
@@ -25,7 +25,7 @@ pending_write      finishes a write that was committed but not finished
 recovery/          the recovery of directories that were not shut down cleanly
 refusal            one reason for which a broker would not start, and what all of them mean
 repairing          repairs partitions in a directory that was shut down cleanly
-session            locks, recovers or refuses, removes the clean-shutdown file and puts it back
+session            opens directories for changes: locks, recovery, clean-shutdown files
 startup_refusals   reasons for which a broker would refuse to start, with remedies
 topic_configs      a topic's own settings, which override its broker's
 views              opens a view of a partition

@@ -1,6 +1,6 @@
 """The offset checkpoints of a log directory: one row for each file, with what is written to it and when.
 
-recovery-point-offset-checkpoint   everything below is on the device, and is not scanned after a crash
+recovery-point-offset-checkpoint   everything below it is on the device, and is not scanned after a crash
 log-start-offset-checkpoint        where a log begins, if that is inside its first segment
 replication-offset-checkpoint      the high watermark: all in-sync replicas have the records below it
 cleaner-offset-checkpoint          up to where a compacted log is clean

@@ -12,8 +12,8 @@ the clean-shutdown file is out of date: `know_registration`.
 
 A recovery that cuts something off adds its random id to the note, and to the lines of the manifests
 (`log/recovery/manifest.py`). So the next recovery finds these lines, whatever the clock says and wherever the
-directory is now (`recovery/earlier_cuts.py`). The note of such a recovery stays until a recovery has told
-what was cut off, even beside a clean-shutdown file.
+directory is now (`recovery/earlier_cuts.py`). The note of such a recovery stays, even beside a
+clean-shutdown file, until a recovery has reported what was cut off.
 
 This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
 Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
@@ -46,10 +46,11 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRuns:
-    """Recoveries that have cut something off, and whose cuts no recovery has told yet.
+    """Recoveries that have cut something off, and whose cuts no recovery has reported yet.
 
-    `runs` are their ids. `places` are the directories in which they could keep it, "." for the log directory
-    itself; in those of `kept_in` they have kept something. `keeps_all`: each of them had such a place.
+    `runs` are their ids. `places` are the directories in which they could keep the cut bytes; "." is the log
+    directory itself. `kept_in` are the places in which they have kept something. `keeps_all`: each of these
+    recoveries had a place.
     `is_readable` is False if the note is damaged: then nothing is known about them.
     """
 
@@ -61,7 +62,7 @@ class EarlierRuns:
 
     @property
     def are_told(self) -> bool:
-        """Whether there are none."""
+        """Whether all cuts were reported, so that there are no such recoveries."""
         return self.is_readable and not self.runs
 
 
@@ -109,7 +110,7 @@ class CleanState:
         return self._has_note
 
     def remove(self, *, leaves_note: bool = True) -> None:
-        """Remove the file; durable when this returns. With `leaves_note`, the note keeps its content."""
+        """Remove the file; durable when this returns. With `leaves_note`, its content is kept in the note."""
         if not self.file.exists():
             return
         if leaves_note:
@@ -126,7 +127,7 @@ class CleanState:
     def note_recovery(self, run: str, places: Iterable[str]) -> None:
         """Note that a recovery cuts something off, even if it is only a torn tail; called before the cut.
 
-        Without `places` it keeps nothing.
+        If there are no `places`, the recovery keeps nothing.
         """
         earlier, names = self.note.earlier, {self._name_of(place) for place in places}
         self._write_earlier(
@@ -149,8 +150,8 @@ class CleanState:
         """Compare the note with the broker's last registration; called after `look`, before any change.
 
         If the broker has registered since the note was written, it has run since, and then the note's
-        `was_clean` and epoch are out of date. If that is not known, only the epoch is dropped: nobody can
-        promise anything. What was cut off before that run still counts.
+        `was_clean` and epoch are out of date. If the note does not say which registration was the last one
+        then, only the epoch is dropped: it might promise too much. What was cut off before still counts.
         """
         note = self.note
         if epoch is None or not note.was_clean:
@@ -165,7 +166,7 @@ class CleanState:
             self.note = replace(note, said=NO_PROMISE)
 
     def put_back(self, content: CleanShutdown) -> None:
-        """Write the file, as the last step. The note is deleted, except for cuts that are not told yet.
+        """Write the file, as the last step. The note is deleted, except for cuts that were not reported yet.
 
         If that fails, the file is deleted if possible: it might exist without being synced.
         """
@@ -178,7 +179,7 @@ class CleanState:
             raise
 
     def forget_earlier(self) -> None:
-        """Delete the note: a recovery has told the cuts of all earlier ones, and its own."""
+        """Delete the note: a recovery has reported its own cuts and those of all earlier ones."""
         if not self.note.earlier.are_told and self._disk.delete(self.path):
             self._has_note = False
             self._disk.sync_directory(self._directory)
@@ -199,7 +200,7 @@ class CleanState:
             self._disk.replace(self.path, _format(Note(earlier=self.note.earlier)))
 
     def _name_of(self, place: str) -> str:
-        """As the note names a directory: the log directory itself may be moved."""
+        """The name of a place in the note; "." for the log directory itself, which may be moved."""
         path = absolute_path(place)
         return HERE if path == absolute_path(self._directory) else path
 

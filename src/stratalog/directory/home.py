@@ -162,10 +162,10 @@ class LogHome:
 
         A lone log that its last writer did not close is recovered first. A log in a log directory that was
         not shut down cleanly is a NeedsRecoveryError: the topic's settings are not known here, and one
-        clean-shutdown file covers all logs there. If the log cannot be opened, nothing has changed, neither
-        for this log nor for the other logs of the directory.
+        clean-shutdown file covers all logs there. If a log is refused, nothing has changed, neither for this
+        log nor for the other logs of the directory.
         """
-        # The checkpoints, which keep its marks, have no lines for other names.
+        # The checkpoints, which store the offsets of the log, cannot have lines for other names.
         check_topic_name(self.topic_partition.topic)
 
         def before_change() -> None:

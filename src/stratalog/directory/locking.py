@@ -58,7 +58,7 @@ class Locks:
         self._held.append(lock)
 
     def confirm(self) -> None:
-        """End the trial: all locks are taken now."""
+        """End the trial: all locks now count as taken."""
         for lock in self._held:
             lock.confirm()
 

@@ -6,11 +6,11 @@ orders-0/
   log-start-offset-checkpoint  the start offset, if it is not the first segment's base offset
 
 A *lone log* is one that `open_log` opened outside of a log directory. For logs in a log directory, the
-directory itself has such files: a broker does not look for them in a partition. If a log directory contains
-such a log, perhaps copied there, a session takes the log over first: it recovers the log, writes the start to
-the directory's checkpoint, and then deletes these files. If they stayed, `open_log` would trust them when the
-partition is later copied elsewhere. But then the clean-shutdown file may be older than the directory's last
-crash, and the start older than the records.
+directory itself has such files: a broker does not look for them in a partition. If a log directory contains a
+log with files of its own, perhaps copied there, a session takes the log over first: it recovers the log,
+writes the start to the directory's checkpoint, and then deletes these files. If they stayed, and the
+partition were later copied elsewhere, `open_log` would trust them, although the clean-shutdown file might be
+older than the directory's last crash, and the start older than the records.
 
 The byte in `.lock` is only a length: no block is allocated for it, so it can be written on a full disk.
 """

@@ -71,7 +71,7 @@ def of_metadata_places(
                     RefusalKind.METADATA_PLACE,
                     directory,
                     METADATA_DIRECTORY,
-                    "This is not a folder: the cluster's metadata belongs into one of this name.",
+                    "This is not a folder: the cluster's metadata belongs in a folder of this name.",
                     "Move it away, and restore the folder from a backup.",
                 )
     right = metadata_directory or (found[0] if found else None)
@@ -199,6 +199,6 @@ def _of_topic_id(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
             RefusalKind.PARTITION_METADATA,
             directory,
             name,
-            "It has the id of another topic than the cluster's metadata.",
+            "It has the id of another topic, not that of the cluster's metadata.",
             "Delete it: a broker writes it again. Check that the folder was not mixed up with another one.",
         )

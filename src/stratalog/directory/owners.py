@@ -82,9 +82,10 @@ def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileSt
 
 
 def is_refused_only_here(disk: DiskReader, directory: str, error: DiskError) -> bool:
-    """Whether this user may not read what the broker's user may read, as far as owners and modes show.
+    """Whether the broker's user may read what this user may not, as far as owners and modes show.
 
-    Then the error says nothing about the broker. Its user is assumed to be the owner of the log directory.
+    Then the error says nothing about the broker. The broker's user is assumed to be the owner of the log
+    directory.
     """
     if not isinstance(error, AccessDeniedError):
         return False

@@ -37,7 +37,7 @@ from stratalog.log.log_end import NOT_CLOSED, Left
 logger = logging.getLogger(__name__)
 
 LIVE = (DirectoryState.LIVE,)
-# The checkpoints of a directory have an offset for these; a deleted or stray log is not in them.
+# The checkpoints of a directory have offsets for logs in these states, but not for deleted or stray ones.
 _OWN_MARKS = (DirectoryState.LIVE, DirectoryState.FUTURE)
 
 
@@ -157,7 +157,7 @@ def _marks_in(
 ) -> _Marks:
     """Call it before the logs are read: a log in use is then at least as long as its checkpoints say."""
     checkpoints = DirectoryCheckpoints(disk, directory)
-    is_in_use = True  # unless the lock shows that it is not
+    is_in_use = True  # assumed, until the lock shows the opposite
     with suppress(DiskError, UsageError):
         is_in_use = disk.is_in_use(directory)
     return _Marks(

@@ -1,7 +1,7 @@
 """Repairs partitions that a clean shutdown has not left quite as it should.
 
-A broker whose cleaner has failed stops cleanly, and leaves `.cleaned` or `.swap` files. Its next start
-deletes the `.cleaned` files and finishes the swaps, whether there is a clean-shutdown file or not. An
+A broker whose cleaner has failed can still stop cleanly, but leaves `.cleaned` or `.swap` files. Its next
+start deletes the `.cleaned` files and finishes the swaps, whether there is a clean-shutdown file or not. An
 operation that replaces segments must do the same first: otherwise, after a crash of the operation, the next
 start would mistake the new files for the leftovers, and delete them. An index may be missing as well; a start
 rebuilds it.

@@ -229,7 +229,7 @@ class Session:
                 )
             if found.has_unknown_cuts:
                 logger.warning(
-                    "%s: a recovery that did not end may have cut off bytes of its logs that nothing names.",
+                    "%s: a recovery that did not end may have cut off bytes that are listed nowhere.",
                     found.directory,
                 )
             directory.recovered = found

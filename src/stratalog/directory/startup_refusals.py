@@ -282,7 +282,7 @@ def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal
                 directory,
                 checkpoint.name,
                 f"It cannot be read: {problem.words}.",
-                f"{_REWRITE}; or delete it, which has the same effect as an empty one.",
+                f"{_REWRITE}; or delete it: a broker treats a missing file as an empty one.",
                 takes_offline=True,
             )
 
@@ -307,7 +307,7 @@ def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
 
 
 def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
-    """Damage at the end of a log whose directory was shut down cleanly: otherwise a broker recovers it."""
+    """Damage at the end of a log, if its directory was shut down cleanly; if not, a broker recovers it."""
     try:
         found = damage_at_end_of(disk, join_path(directory, name))
     except DiskError as error:

@@ -49,7 +49,7 @@ def delete_written_topics(disk: Disk, directory: str) -> None:
 
 
 def note_written_topics(disk: Disk, directory: str, counts: Mapping[str, int]) -> None:
-    """Note these numbers too, on the device when this returns. A topic never loses a partition."""
+    """Note these numbers too, on the device when this returns. The number of a topic is never lowered."""
     known = read_written_topics(disk, directory)
     merged = {**known, **{topic: max(count, known.get(topic, 0)) for topic, count in counts.items()}}
     if merged != known:

@@ -23,8 +23,8 @@ GROWTH = 1.1  # one more reader must make the device this much faster
 # longest time: a slow disk is measured for longer.
 WINDOW_SIZE = 64 << 20
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.04, 2.0
-# A single reader at this rate does not wait for a disk that a second reader could slow down. This many bytes
-# are enough to know.
+# A single reader that is this fast reads from memory, so a second reader cannot slow down a disk. This many
+# bytes are enough to know the rate.
 FAST_RATE = 1.5e9
 FAST_SIZE = 16 << 20
 _PATIENCE = 20  # windows until one more reader is tried again; doubled each time it does not help

@@ -1,11 +1,11 @@
 """The interface between an operation and its engine: a pure function of a task and a `DiskReader`.
 
 An operation plans tasks, an engine maps a function over them, and the operation draws its conclusions from
-the outcomes, which arrive as tasks finish. An engine holds only a few outcomes that were not taken yet, so an
-operation that takes them slowly makes the readers wait. A StratalogError of a task becomes its outcome, so
-that it fails only one directory; any other exception is a bug and is raised. `ThreadEngine` (`threads.py`)
-runs in this process, `SparkEngine` on Spark. For Spark, the function must be importable, and each task and
-result must be small and picklable.
+the outcomes, which arrive as tasks finish. An engine holds only a few outcomes that the operation has not
+taken yet, so an operation that takes them slowly makes the readers wait. A StratalogError of a task becomes
+its outcome, so that it fails only one directory; any other exception is a bug and is raised. `ThreadEngine`
+(`threads.py`) runs in this process, `SparkEngine` on Spark. For Spark, the function must be importable, and
+each task and result must be small and picklable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Engine(Protocol):
         on_progress: OnProgress | None = None,
         is_wanted: Callable[[int], bool] | None = None,
     ) -> Generator[TaskOutcome[Task, Result], None, None]:
-        """The outcome of each task, as they finish. Closing the iterator ends the run.
+        """The outcomes of the tasks, as they finish. Closing the iterator ends the run.
 
         `sizes` says how many bytes each task reads, `paths` from which file or directory. With paths, the
         tasks of one device start in their order, on as many readers as the device can use. Without paths the
@@ -106,7 +106,7 @@ def pack(sizes: Sequence[int], packs_count: int) -> list[list[int]]:
     packs: list[list[int]] = [[] for _ in range(min(packs_count, len(sizes)))]
     smallest = [(0, number) for number in range(len(packs))]
     for index in largest_first(sizes):
-        # A task of size 0 still costs something; otherwise all of them would share a pack.
+        # A task of size 0 counts as 1 byte: otherwise all such tasks would go to the same pack.
         size, number = heapq.heappop(smallest)
         packs[number].append(index)
         heapq.heappush(smallest, (size + max(1, sizes[index]), number))

@@ -19,7 +19,7 @@ _REMEMBERED_S = 10.0  # the window of the rate: long enough to be steady, short 
 
 
 class RateMeter:
-    """The bytes a second of the last seconds, from totals that are recorded now and then."""
+    """The rate over the last seconds, in bytes a second, from totals that are recorded now and then."""
 
     def __init__(self) -> None:
         self._noted: deque[tuple[float, int]] = deque()

@@ -10,7 +10,7 @@ from stratalog.engine.devices import Device
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceUse:
-    """What one device has read: bytes, seconds, bytes a second lately, readers now and at most.
+    """What one device has read: the bytes and seconds so far, the rate lately, the readers now and at most.
 
     `bytes_total` is how much its tasks are expected to read. `busy` is the fraction of the time in which the
     device was busy, as the system counts it. It is 0 if everything came from the page cache, and None if the

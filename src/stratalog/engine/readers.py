@@ -72,7 +72,8 @@ def read_devices(
         for pool in pools:
             pool.adjust()
         while True:
-            # Checked before taking, so that the last outcome of a reader that has ended is not missed.
+            # Checked before the outcomes are taken: otherwise the last outcome of a reader that has just
+            # ended could be missed.
             is_running = any(pool.is_running() for pool in pools)
             taken = outcomes.take(tick_s if is_running else 0.0)
             yield from taken

@@ -5,11 +5,11 @@ StratalogError
 │   ├── InvalidProducerEpochError    a newer instance of this producer is known; .producer_id, .producer_epoch
 │   ├── InvalidTimestampError        timestamps that the topic does not accept; .record_errors (ValueError)
 │   ├── InvalidTxnStateError         a write that does not fit the producer's transaction; .producer_id
-│   ├── OffsetsOutOfOrderError       the offsets of a replicated set do not ascend
+│   ├── OffsetsOutOfOrderError       the offsets of a replicated set of batches do not ascend
 │   ├── OutOfOrderSequenceError      a batch of this producer is missing before this one; .sequence
-│   ├── RecordBatchTooLargeError     a set that no segment can hold; .size, .limit (ValueError)
+│   ├── RecordBatchTooLargeError     a set of batches that no segment can hold; .size, .limit (ValueError)
 │   ├── TransactionCoordinatorFencedError  a marker by a coordinator that was replaced; .coordinator_epoch
-│   └── UnexpectedAppendOffsetError  a replicated set before the log's end; .first_offset, .last_offset
+│   └── UnexpectedAppendOffsetError  a set that starts before the log's end; .first_offset, .last_offset
 ├── ConfigError                      a setting that Kafka would refuse; .key, .value (ValueError)
 ├── CorruptRecordError               bytes that no healthy broker wrote; .path, .position
 │   ├── InvalidRecordError           the batch is whole (its CRC holds), but a record in it is not valid

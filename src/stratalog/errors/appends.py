@@ -86,7 +86,7 @@ class TransactionCoordinatorFencedError(AppendRefusedError):
 class UnexpectedAppendOffsetError(AppendRefusedError):
     """A replicated set of batches starts before the log's end.
 
-    Or a set would get the last of all offsets, 2^63 - 1: no log can end after it.
+    Also raised for a set that would get the largest offset, 2^63 - 1: a log ends one above its last offset.
     """
 
     def __init__(self, reason: str, *, first_offset: int = -1, last_offset: int = -1) -> None:

@@ -27,7 +27,8 @@ class CorruptRecordError(StratalogError):
         return type(self)(self.reason, position=position, path=path if path is not None else self.path)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Spark sends exceptions between processes; the default would call __init__ without keywords.
+        # Spark pickles exceptions to send them between processes. Unpickling would by default call __init__
+        # without the keyword arguments.
         return _rebuild, (type(self), self.reason, self.position, self.path)
 
 

@@ -113,7 +113,7 @@ class DirectoryLock:
                 check_unlocked(self.directory)
 
     def confirm(self) -> None:
-        """End a trial: the lock is taken now."""
+        """End a trial: the lock now counts as taken."""
         self._lock(self._descriptor, 0)
 
     def check(self) -> None:

@@ -184,7 +184,8 @@ class Loading:
         self.strays += [join_path(directory.path, name) for name in directory.layout.strays]
 
     def _lower_recovery_points(self, directory: LogDirectory) -> None:
-        """Lower recovery points above the end of their log: otherwise later appends would count as flushed.
+        """Lower recovery points that are above the end of their log: otherwise later appends would count as
+        flushed.
 
         After a truncation inside a batch, no file shows where the log ended, so the next start finds a lower
         end.

@@ -385,7 +385,8 @@ class LogManager:
 
         The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
         flushing it after the swap raises a LogMovedError. If another thread is moving the log to the same
-        directory, this waits for it; a move to any other directory ends with a LogDeletedError.
+        directory, this call waits for that move. If that thread moves it to another directory, its move ends
+        with a LogDeletedError.
         UsageError if the log is there already.
         """
         key = TopicPartition.of(topic_partition)

@@ -58,7 +58,7 @@ _PLACE_FIELDS = {"topic", "partition", "offset", "tstype", "broker"}  # of `cat 
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number with a fraction or an exponent, as it is written: a float may be another number."""
+    """A number with a fraction or an exponent, as it is written: as a float it might change."""
 
     text: str
 
@@ -319,7 +319,7 @@ class Appending:
 
 
 def _small_at_first(arriving: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
-    """The same lines, but those of the first `FIRST_SIZE` bytes in lists of their own."""
+    """The same lines; those of the first `FIRST_SIZE` bytes are in lists without later ones."""
     left = FIRST_SIZE
     for lines in arriving:
         count = 0

@@ -117,7 +117,8 @@ class DoctorReport(Report):
         if not self.has_metadata:
             found += f" {_NO_METADATA}"
         if self.strays:
-            found += f" It does not serve {counted(len(self.strays), 'partition')} that its cluster lacks."
+            count = counted(len(self.strays), "partition")
+            found += f" It does not serve {count}, which it will set aside as stray."
         if used:
             return f"{found} A broker or another program is using {', '.join(used)} now."
         unclean = [state for state in self.states if not state.is_clean]

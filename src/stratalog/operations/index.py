@@ -1,4 +1,4 @@
-"""`index`: rebuilds the indexes of a stopped broker's logs that are missing or wrong.
+"""`index`: rebuilds missing and wrong indexes in the logs of a stopped broker.
 
 Each segment is read, and its indexes are compared with its batches, entry by entry, as in an audit
 (`audit/segment_task.py`). Only an index that contradicts its log is written again, from the log; a correct

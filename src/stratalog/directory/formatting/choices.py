@@ -105,7 +105,7 @@ class FormatOptions:
         )
 
     def decided_node_id(self) -> int:
-        """The node's id; UsageError if server.properties has none, or not the one of the option."""
+        """The node's id; UsageError if server.properties has none, or another one than the option."""
         said = None if self.quorum is None else self.quorum.node_id
         if None not in (said, self.node_id) and said != self.node_id:
             raise UsageError(f"the node's id is given as {self.node_id}, but server.properties says {said}.")

@@ -207,7 +207,7 @@ class Finisher:
     def _fail(self, work: PartitionRecovery, error: StratalogError) -> None:
         """Fail the directory; what was already cut off from the partition is reported.
 
-        The next run finds nothing to cut there, and knows at most how many bytes were cut.
+        The next run finds nothing to cut there, and can at best say how many bytes were cut.
         """
         work.directory.fail(error)
         if work.to_apply is None:

@@ -75,7 +75,7 @@ class OffsetEntries:
         self._settle(rows)
 
     def _settle(self, rows: BatchTable) -> None:
-        """Look up the offset of each waiting entry in these batches; it may also come in a later run."""
+        """Look up the offset of each waiting entry in these batches; it may also be in later ones."""
         if not self._waiting:
             return
         last, base = rows["last_offset"], rows["base_offset"]

@@ -1,6 +1,6 @@
 """Every kind of finding of an audit: its severity, its consequence, and what to do.
 
-`docs/audit.md` has the same table for people; a test compares the two.
+`docs/audit.md` lists the same kinds, with their severity and meaning; a test compares the two.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FETCH_AGAIN = (
 )
 _FROM_A_REPLICA = (
     "If another replica has the records: stop the broker, move the partition's directory away, start the "
-    "broker. If this is the last copy, leave it as it is: a recovery keeps batches with right checksums."
+    "broker. If this is the last copy, leave it as it is: a recovery cannot repair it."
 )
 _RECOVER_ALL = "Stop the broker and run `stratalog recover --all {directory}`."
 _CUT_OFF = (
@@ -123,8 +123,8 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.TORN_TAIL: AuditRule(
         _WARNING,
-        "A crash leaves this: the last write is not whole. After an unclean shutdown a broker cuts it off; "
-        "after a clean one it appends after it, where no reader gets to the new records.",
+        "A crash leaves this: the last write is not whole. After an unclean shutdown a broker cuts it off. "
+        "After a clean shutdown it appends new records after the torn batch, and no reader gets to them.",
         _CUT_OFF,
     ),
     _KIND.INVALID_RECORDS: AuditRule(

@@ -347,8 +347,8 @@ class _Look:
     def _pass_damage(self, read_into: ReadInto, part: Part, position: int) -> int:
         """Report what is not a batch, and return where the next batch starts.
 
-        If bytes are missing in the file, one batch has a wrong checksum, and no batch starts where it should
-        end. The two are reported as one damage, with the reason of the first.
+        If bytes are missing in the middle of a file, the batch there has a wrong checksum, and no other batch
+        starts where it should end. Both facts are reported as one damage, with the reason of the first.
         """
         self._usual.is_over = True
         size, stop = self._size, part.walk.stop
