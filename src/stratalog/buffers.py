@@ -26,7 +26,7 @@ def private_memory(size: int) -> mmap.mmap:
         return mmap.mmap(-1, max(size, 1))
     memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= _HUGE_PAGE_SIZE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel built without them
+        with suppress(OSError):  # a Linux kernel built without them
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
 

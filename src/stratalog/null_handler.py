@@ -1,7 +1,7 @@
 """Keeps log messages of Stratalog off standard error, in programs that have not set up logging.
 
 This is not in the package's own `__init__`, because importing logging takes as long as starting Python, and
-most programs that import the package log nothing. Each package with modules that log calls
+most programs that import the package log nothing. Each package whose modules write log messages calls
 `add_null_handler`.
 """
 

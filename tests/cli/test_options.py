@@ -194,7 +194,8 @@ def test_seconds_were_taken_for_milliseconds_without_a_word(
     assert main.run(["offsets", str(planted.data), "--time", "1794960494"]) == 0
 
     assert capsys.readouterr().err == (
-        "1794960494 is in 1970, as it is in milliseconds. If 2026-11-18 is meant, write 1794960494000.\n"
+        "1794960494 counts as milliseconds, so it is a time in 1970. "
+        "If 2026-11-18 is meant, write 1794960494000.\n"
     )
     assert main.run(["offsets", str(planted.data), "--time", "1794960494000"]) == 0
     assert capsys.readouterr().err == ""

@@ -160,5 +160,6 @@ def test_a_partition_of_an_open_transaction_that_is_not_here_is_named(tmp_path: 
     verdict = asked(root).verdict
 
     assert verdict == (
-        f"No transaction is open in the logs that are here, and {found.partition} is not among them."
+        f"No transaction is open in the logs that are here; an open transaction includes {found.partition}, "
+        "which is not here."
     )

@@ -7,7 +7,7 @@ broker         what the command line and a server.properties say about a broker
 cat            `stratalog cat`
 compact        `stratalog compact`
 compiling      says why a command waits for its kernels
-completion     `stratalog completion`, and what is completed
+completion     `stratalog completion`, and the names that it completes
 demo           `stratalog demo`: a broker's directory, a power cut, and the recovery
 demo_damage    the power cut, and the damage that `demo` plants
 demo_groups    the transactions and the consumer groups of `demo`
@@ -41,7 +41,7 @@ size           sizes on the command line, such as 400MB
 spark_options  options and session of the commands that run on Spark
 sql            `stratalog sql`
 startup/       the parts of `bench startup`
-table_text     tables as text: which columns fit, bars, and forms without rich
+table_text     tables as text: columns that fit, bars, and the forms that rich does not draw
 transactions   `stratalog transactions`
 warm           `stratalog warm`
 warming        compiles every kernel by running a small log through all of them

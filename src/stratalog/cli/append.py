@@ -65,7 +65,7 @@ def append(
     parse = _parser(key_delimiter, empty_is_null=empty_is_null, json_lines=json_lines)
     appending = Appending(directory=directory, parse=parse, create=create, codec=codec)  # type: ignore[arg-type]
     with ExitStack() as held:
-        # A second Ctrl-C ends it at once.
+        # A second Ctrl-C ends the command at once.
         stop = held.enter_context(graceful_stop([signal.SIGINT]))
         lines = sys.stdin.buffer if file is None else held.enter_context(file.open("rb"))
         report = appending.run(cast("LineInput", lines), stop)

@@ -59,8 +59,8 @@ def parse_encodings(
     "starts",
     multiple=True,
     metavar="OFFSET",
-    help="Start at this offset of each partition; -10 is ten before its end. Also beginning, end, and s@MS "
-    "and e@MS for times.",
+    help="Start at this offset of each partition; -10 is ten before its end. Also beginning, end, s@MS "
+    "(start at this time) and e@MS (stop before this time).",
 )
 @since_option
 @until_option
@@ -94,7 +94,7 @@ def parse_encodings(
     "it.",
 )
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only records with this key; repeatable.")
-@click.option("--grep", metavar="REGEX", help="Only records whose printed key or value has a match of REGEX.")
+@click.option("--grep", metavar="REGEX", help="Only records in whose printed key or value REGEX matches.")
 @click.option("--committed", is_flag=True, help="Leave out records of aborted and open transactions.")
 @click.option("--skip-damage", is_flag=True, help="Leave out damaged batches, and say so at the end.")
 @click.option(
@@ -142,7 +142,7 @@ def cat(
     Exit status: 0 if everything was printed; 1 if something was left out or not decoded; 2 for wrong usage; 3
     if the command failed, for example at a damaged batch.
     """
-    output.as_json = as_json  # errors too
+    output.as_json = as_json  # for errors too
     from stratalog.questions.choosing import COMMAND_WORDS, chosen, starting_at
     from stratalog.questions.lines import Style
     from stratalog.questions.printing import Printout, Wish
@@ -153,7 +153,7 @@ def cat(
     broker = BrokerFiles.of(config, directories)
     wish = Wish(keys=tuple(key.encode("utf-8", "surrogateescape") for key in keys), pattern=grep, limit=count)
     if in_base64 and (encodings or not as_json):
-        raise UsageError("--base64 is for -J, and shows what is in the log: leave out -s, and give -J.")
+        raise UsageError("--base64 is for -J, and decodes nothing: give -J, and leave out -s.")
     style = Style(
         format=None if as_json else _format(format_text, delimiter, key_delimiter),
         marks_null=marks_null,

@@ -1,4 +1,4 @@
-"""Says why a command waits, if it is because kernels are compiled."""
+"""Says why a command waits, if the reason is that kernels are being compiled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = (
 
 
 class CompileNotice:
-    """Listens to the compiler, and says WORDS once, if it has been busy for PATIENCE_S altogether."""
+    """Listens to the compiler, and says WORDS once when compiling has taken PATIENCE_S in total."""
 
     def __init__(self, say: Callable[[str], object], *, patience_s: float = PATIENCE_S) -> None:
         self._say, self._patience_s = say, patience_s
@@ -45,7 +45,7 @@ class CompileNotice:
             self._say(WORDS)
 
     def _is_busy(self) -> bool:
-        """Whether to look again: not if there is something to say, or if nothing is being compiled."""
+        """Whether to look again; False if WORDS are now to be said, or if nothing is being compiled."""
         with self._lock:
             if self._depth:
                 self._is_said = self._spent_s + time.monotonic() - self._began_s >= self._patience_s

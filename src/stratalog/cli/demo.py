@@ -51,7 +51,7 @@ BY_LAG = "SELECT `group`, topic, sum(lag) AS lag FROM kafka_lag GROUP BY ALL ORD
     type=click.Choice(["spark", "threads"]),
     default="spark",
     show_default=True,
-    help="What runs the audit; threads need no Java, and leave out the queries and the export.",
+    help="What runs the audit. With threads no Java is needed, but the queries and the export are left out.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same number gives the same bytes.")
 @json_option
@@ -67,7 +67,7 @@ def demo(
 ) -> ExitCode:
     """Build a broker's log directory, simulate a power cut, and bring it back, command by command.
 
-    It has seven topics, with every codec, transactions and consumer groups; the power cut damages five files.
+    It has seven topics, with every codec, transactions and consumer groups. Five of its files are damaged.
     `doctor`, `audit`, `recover`, `sql` and `export` follow, each as it would be typed. The folder stays.
     """
     if size < SMALLEST_SIZE:

@@ -29,7 +29,7 @@ def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str
     "--sample",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Draw N batches from each partition, instead of a full pass: less work, and an error bound.",
+    help="Draw N batches from each partition instead of reading all: faster; the report has an error bound.",
 )
 @click.option("--seed", type=int, default=0, help="Seed of the draw: another seed draws other batches.")
 @click.option(
@@ -52,7 +52,7 @@ def parse_delimiter(_context: click.Context, _option: click.Parameter, text: str
 @click.option(
     "--work-dir",
     type=_FOLDER,
-    help="Where files go between the passes over a log with more keys than the offset map holds.",
+    help="Folder for temporary files, needed for a log with more keys than the offset map holds.",
 )
 @engine_option
 @by_host_option

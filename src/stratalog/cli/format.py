@@ -43,7 +43,8 @@ def parse_counts(_context: click.Context, _option: click.Parameter, texts: tuple
     metavar="TOPIC=COUNT",
     callback=parse_counts,
     help="The number of partitions of a topic, also of a new one. The default is the highest "
-    "partition number here plus one, or what the Spark sink has noted if that is more; repeatable.",
+    "partition number here plus one, or the number that the Spark sink has noted, if that is higher; "
+    "repeatable.",
 )
 @click.option("--cluster-id", metavar="ID", help="The id of the cluster; by default a new one is generated.")
 @click.option(

@@ -10,8 +10,8 @@ import click
 
 
 class LazyCommands(click.Group):
-    """`modules` has, by name, the module of each command. The command is its attribute `<name>_command`, or
-    `<name>`.
+    """`modules` maps the name of each command to its module. The command is the module's attribute
+    `<name>_command`, or `<name>`.
 
     Listing the names imports nothing. Reading `commands`, an attribute of every group, imports all modules.
     """

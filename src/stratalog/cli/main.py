@@ -102,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return PIPE_CLOSED
     except OSError as error:
-        if error.filename is not None or not _is_of_cli(error):  # not from stdout or stderr
+        if error.filename is not None or not _is_of_cli(error):  # not about stdout or stderr
             raise
         with suppress(OSError):
             output.error(_unwritable(error))

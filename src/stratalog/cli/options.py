@@ -88,7 +88,7 @@ def parse_moment(_context: click.Context, _option: click.Parameter, text: str | 
     if re.fullmatch(r"\d+", text):
         if int(text) in _LIKE_SECONDS:
             meant = datetime.fromtimestamp(int(text), UTC)
-            words = f"{text} is in 1970, as it is in milliseconds."
+            words = f"{text} counts as milliseconds, so it is a time in 1970."
             click.echo(f"{words} If {meant:%Y-%m-%d} is meant, write {text}000.", err=True)
         return int(text)
     try:

@@ -213,7 +213,7 @@ class Output:
 
 
 def _is_bare(stream: TextIO) -> bool:
-    """Whether text is written to the stream in UTF-8 and without colours, as to a file; if not, rich decides.
+    """Whether text goes to the stream in UTF-8 and without colours, as to a file; if not, rich writes it.
 
     Importing rich and drawing with it takes longer than the work of most commands.
     """

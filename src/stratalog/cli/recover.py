@@ -38,7 +38,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False)
 @click.option(
     "--keep-open-transactions",
     is_flag=True,
-    help="With --salvage: also keep transactions that are open at the gap.",
+    help="With --salvage: also keep batches of transactions that were open where the damage is.",
 )
 @click.option(
     "--readers",
@@ -94,7 +94,9 @@ def recover(
     if keep_open_transactions and not salvage:
         raise UsageError("--keep-open-transactions has a meaning only with --salvage: give both.")
     if master is not None and readers is not None:
-        raise UsageError("--readers sets the threads of this process: with --master, Spark's cores read.")
+        raise UsageError(
+            "--readers sets the threads of this process, but with --master Spark's cores read: leave one out."
+        )
     broker = BrokerFiles.of(config, directories)
     check_directories(directories)
     sources = topic_sources(broker, topic_settings)

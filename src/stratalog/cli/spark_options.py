@@ -77,7 +77,7 @@ def decoding_options(command: Command) -> Command:
 
 
 def schema_options(command: Command) -> Command:
-    """Adds the decoding options except --key and --value: in such a command --key is the key of a record."""
+    """Adds the decoding options except --key and --value, for commands in which --key selects records."""
 
     @wraps(command)
     def collected(*arguments: Any, **given: Any) -> object:  # Any: whatever the command takes

@@ -86,7 +86,7 @@ def sql(
     if not given and config is None:
         raise UsageError("give the log directories, or --config, and then the query in quotes.")
     paths = list(BrokerFiles.of(config, tuple(given)).directories)
-    output.as_json = format_name == "json"  # errors too
+    output.as_json = format_name == "json"  # for errors too
     check_span(since, until)
     asked: dict[str, Any] = {
         "since": since,
@@ -211,7 +211,7 @@ def _names_for_json(names: list[str]) -> list[str]:
 
 
 def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:  # Any: a column can be of any type
-    """The rows, as values in the order of the columns; not by name, because columns may share one."""
+    """The rows, as values in the order of the columns; not by name, because two columns may have the same."""
     from stratalog.scanning.values import column_values
 
     for batch in found.to_batches():

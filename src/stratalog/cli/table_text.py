@@ -84,7 +84,7 @@ def _is_simple(text: str) -> bool:
 def fitting(table: Table, width: int) -> Table:
     """The table with as many columns as fit side by side; its title names those that are left out.
 
-    If it is still too wide without all droppable columns, the table is returned unchanged.
+    If the table is too wide even without all its droppable columns, it is returned unchanged.
     """
     left = table
     dropped: list[str] = []

@@ -101,8 +101,8 @@ def _write_log(disk: SimulatedDisk) -> None:
         origin=AppendOrigin.COORDINATOR,
         transaction_version=0,
     )
-    # The first batch is larger than the others: so there are more batches than expected, and the kernel for
-    # the rest runs too.
+    # The number of batches in a set is estimated from the size of the first one. This one is larger than the
+    # others, so there are more batches than estimated, and the kernel for the rest runs too.
     values = [b"v" * 300, b"v", b"v"]
     fetched = [Record(log.log_end_offset + number, now, b"k", value) for number, value in enumerate(values)]
     log.append_as_follower(

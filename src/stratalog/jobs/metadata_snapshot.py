@@ -2,9 +2,9 @@
 
 From time to time a controller writes a snapshot of the state after all records below an offset
 (`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. If the log is empty or no
-longer begins at 0, the table begins with the records of a snapshot from which the log continues. They all get
-the last offset that the snapshot covers. If several snapshots fit, the oldest one is read: then the table
-shows the most history.
+longer begins at 0, the table begins with the records of a snapshot from which the log continues. These
+records all get the last offset that the snapshot covers. If several snapshots fit, the oldest one is read:
+then the table shows the most history.
 """
 
 from __future__ import annotations

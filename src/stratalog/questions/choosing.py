@@ -24,9 +24,9 @@ from stratalog.records.internal_topics import CLUSTER_METADATA, is_internal
 
 # Words in the messages of a read, and what the command line says instead.
 COMMAND_WORDS = {
+    "set isolation=read_uncommitted and onCorruption=skip": "leave out --committed, and give --skip-damage",
     "set onCorruption=skip": "give --skip-damage",
     "onCorruption=skip": "--skip-damage",
-    "isolation=read_uncommitted": "a read without --committed",
     "subscribe names ": "the command names ",
     "assign names ": "the command names ",
     "startingTimestamp": "--since",

@@ -32,7 +32,7 @@ _CONTENTS = ("key", "value", "undecodedKey", "undecodedValue")
 _BINARY = pa.binary()
 _TIMESTAMP_TYPES = {0: "create", 1: "logappend"}
 _NO_TEXT, _NULL_TEXT = b"", b"NULL"
-# The letters that one pass over the rows can print. Topic and partition are constants in it.
+# The letters that one pass over the rows can print; in such a pass, topic and partition are constants.
 _KINDS = {
     "s": kinds.VALUE,
     "S": kinds.VALUE_SIZE,
@@ -59,7 +59,7 @@ class Style:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it needs."""
+        """The columns that this style needs."""
         if self.format is None:
             return JSON_COLUMNS
         return tuple(dict.fromkeys(part.column for part in self.format if isinstance(part, FormatField)))

@@ -86,7 +86,7 @@ class TransactionsReport(Report):
     is_judged: bool = True
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()  # partitions of an open transaction that are not in these directories
+    absent: tuple[str, ...] = ()  # partitions of open transactions, missing from these directories
 
     @property
     def opened(self) -> list[PartitionProducer]:
@@ -119,10 +119,12 @@ class TransactionsReport(Report):
         return found if not self.problems else f"{found} {len(self.problems)} partitions could not be read."
 
     def _elsewhere(self) -> str:
-        """Names the partitions of open transactions that are not in these directories."""
+        """Names the partitions of open transactions that these directories lack."""
         if not self.absent:
             return ""
-        return f", and {listed(self.absent)} {'is' if len(self.absent) == 1 else 'are'} not among them"
+        if len(self.absent) == 1:
+            return f"; an open transaction includes {self.absent[0]}, which is not here"
+        return f"; open transactions include {listed(self.absent)}, which are not here"
 
     def tables(self) -> list[Table]:
         return [

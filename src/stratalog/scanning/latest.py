@@ -81,7 +81,8 @@ class LatestSource:
         lost: set[TopicPartition] = set()
 
         def on_new_omission(found: Omission) -> None:
-            # Damage was reported by the first pass. New here: undecodable values, and files that are gone.
+            # Damage was reported by the first pass. New here: keys and values that cannot be decoded, and
+            # files that are gone.
             if found.kind is OmissionKind.LOSS:
                 lost.add(found.topic_partition)
             if found.kind is not OmissionKind.DAMAGE:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Small, so that threads that read ahead need little memory; a task of this size takes some milliseconds.
 TASK_SIZE = 8 << 20
-# For a single thread, which reads nothing ahead. Opening the file and checking the split's hint would take
-# a tenth of the time of a task of 8 MiB.
+# For a single thread, which reads nothing ahead. In a task of 8 MiB, opening the file and checking the
+# split's hint would take a tenth of the time.
 TASK_SIZE_ALONE = 32 << 20
 # For each thread: bytes of batches that were not taken yet.
 BUDGET = 32 << 20

@@ -115,7 +115,7 @@ def key_parts(rows_count: int, cores: int) -> int:
 
 
 def _key_reader(plan: CleaningPlan, packs: Sequence[Sequence[int]]) -> ToBatches:
-    """The function of a worker: takes numbers of packs of segments, and yields the rows of their records.
+    """The function of a worker: takes the numbers of packs of segments, and yields the rows of their records.
 
     The last row of each segment has a note: host, number of the segment, its rows, its transactions or error.
     """

@@ -2,7 +2,7 @@
 
 The function that is mapped contains all tasks, in packs. Spark only distributes numbers, one in each of its
 partitions: each Spark task runs the pack with its number. So there are exactly as many Spark tasks as packs,
-without a shuffle. It needs only `mapInArrow`, which Spark Connect has too, unlike RDDs.
+without a shuffle. The engine needs only `mapInArrow`, which Spark Connect has too, unlike RDDs.
 
 A Spark task costs 11 to 25 ms before it does anything, so there are a few Spark tasks for each core, and each
 runs several of our tasks. Outcomes arrive when a whole Spark job is done, so many thousand tasks become

@@ -236,7 +236,8 @@ def _writable(frame: DataFrame, format_name: str) -> DataFrame:
     def column(name: str) -> Column:
         kind = frame.schema[name].dataType
         if not isinstance(kind, BinaryType | ArrayType | MapType | StructType):
-            return F.col(name)  # of these only text can be null, and then it is not the only column
+            # Of these only a decoded key or value can be null, and it is never the only column.
+            return F.col(name)
         text = F.base64(name) if isinstance(kind, BinaryType) else F.to_json(name)
         return (F.coalesce(text, F.lit("")) if is_single else text).alias(name)
 

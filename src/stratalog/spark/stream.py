@@ -53,7 +53,8 @@ class StratalogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._following().end_here()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Spark's Python API has no limit with a minimum, so the minimum is one of our options.
+        # Spark's Python API has no limit with both a maximum and a minimum, so `latestOffset` takes the
+        # minimum from our options.
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:

@@ -8,8 +8,8 @@
                               offsets, size and times of partitions; the lag of groups
 
 Creating a view costs as much as planning a read, and Spark does not tell a source which columns a query
-needs. So the topics and columns are found in the text of the query. A word that only looks like a name costs
-a little time.
+needs. So the topics and columns are found in the text of the query. A word that only looks like a name makes
+a view that nobody needs, which costs a little time.
 """
 
 from __future__ import annotations

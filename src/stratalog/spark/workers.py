@@ -62,10 +62,10 @@ class Cleanup:
     """Replaces the module `gc` in the daemon, which calls `collect` after each task.
 
     PySpark, PyArrow and Numba make more than 100,000 objects that stay until the worker ends, and looking at
-    them all takes 60 ms. So what survives the first task, or a later one that imports much, is left out
-    afterwards. Garbage is not, because `collect` has just removed it. What is left out may become garbage
-    later, so when it has doubled, everything is looked at again. Why:
-    docs/decisions/0050-what-a-query-of-spark-costs.md.
+    them all takes 60 ms. So objects that survive the first task, or a later task that imports much, are
+    left out of later looks. Garbage is not among them, because `collect` has just removed it. But objects
+    that are left out may become garbage later, so when their number has doubled, all objects are looked at
+    again. Why: docs/decisions/0050-what-a-query-of-spark-costs.md.
     """
 
     def __init__(self) -> None:

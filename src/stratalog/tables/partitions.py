@@ -59,8 +59,8 @@ LAG_SCHEMA = pa.schema(
 def partitions(paths: LogPaths) -> Scan:
     """Each partition, internal ones too: first and next offset, last stable offset, bytes, times.
 
-    If damage hides one of these values, it is null, and `problem` describes the damage. That includes
-    damaged records at the end, if the checkpoints show that there were any.
+    If damage hides one of these values, it is null, and `problem` describes the damage. Bytes
+    at the end that are not a batch count as damage if the checkpoints say that complete batches were there.
     """
     with python_words():
         options = ReadOptions.parse(option_texts(paths))

@@ -1,8 +1,8 @@
 """Records of `__remote_log_metadata`, as Kafka prints them: the segments of tiered storage and their state.
 
 A value begins with three unsigned varints: the frame version, which is always 1, the record type, and the
-version of that type. Then follows the message, in the compact form of flexible versions: each struct ends
-with its tagged fields. Kafka 4.3.1 has four types in version 0.
+version of that type. The message follows, in the compact form of flexible versions: each struct ends with
+its tagged fields. Kafka 4.3.1 has four types in version 0.
 
 Kafka: RemoteLogMetadataSerde.java, and toString of the classes that it reads
 """

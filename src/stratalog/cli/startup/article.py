@@ -1,7 +1,7 @@
 """What an article on Kafka's start measured: a 2.x broker, stopped cleanly and after a power cut.
 
-The strategies have their names from it. The hardware was different, so only the ratios between its times can
-be compared with ours.
+The names of the strategies come from this article. Its hardware was different, so only the ratios between its
+times can be compared with ours.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 1. Log.loadSegments lists the directory twice, and asks for the status of each file both times.
 2. Log.loadSegmentFiles opens each log and maps its indexes, then checks them. After an unclean stop, the
    time index of the newest segment is still preallocated and fails the check, so that segment is recovered.
-   Since 2.3 Kafka neither maps nor checks them there.
+   From 2.3 on, Kafka does neither in this step.
 3. Log.recoverLog, after an unclean stop: each segment from the recovery point on is recovered, whether it was
    recovered in step 2 or not.
 4. The end of the log is read, from the last index entry on, and the newest indexes get their largest size.

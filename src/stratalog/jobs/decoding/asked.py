@@ -39,7 +39,8 @@ class AskedDecoding:
 
     `schema` is where the writers' schemas are. For Avro: a file or the text itself. For Confluent's frame:
     files by id (`7=a.avsc,8=b.avsc`), a folder, or None for the topic of the schema registry. `reader` names
-    the reader schema, to which all keys or values are converted. None is the newest, or for Avro `schema`.
+    the reader schema, to which all keys or values are converted; None means the newest schema, or for Avro
+    the one in `schema`.
     """
 
     encoding: Encoding = Encoding.BINARY

@@ -25,7 +25,7 @@ from stratalog.segment.proven_search import Hidden, TimeSearch
 logger = logging.getLogger(__name__)
 
 _REMEDY_TIME = "to skip the damage and read the rest, set onCorruption=skip"
-_REMEDY_COMMITTED = "with isolation=read_uncommitted and onCorruption=skip the rest can be read"
+_REMEDY_COMMITTED = "to read the rest, set isolation=read_uncommitted and onCorruption=skip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,8 +82,8 @@ class Follower:
         find_partitions(self._disk, self._options)
         if self._last_end is None:
             self._look()
-        # Checked against this look, because partitions may come and go; the offsets below are for these
-        # partitions.
+        # The partitions of this look are checked, not those found above: partitions may come and go, and the
+        # offsets below are for these.
         check_complete(self._options.starting, list(self._looked))
         offsets = {
             partition: range_of(looked.view, looked.ends, self._options, self._on_omission)[0]

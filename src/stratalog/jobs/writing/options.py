@@ -126,7 +126,7 @@ def _partitions(text: str | None) -> dict[str, int]:
     )
     for number in found.values():
         if not isinstance(number, int) or isinstance(number, bool) or not 0 < number <= INT32_MAX:
-            raise UsageError(f"partitions is {text!r}: a topic has a number of partitions above 0.")
+            raise UsageError(f"partitions is {text!r}: each topic must have a number of partitions above 0.")
     return {str(topic): int(str(number)) for topic, number in found.items()}
 
 

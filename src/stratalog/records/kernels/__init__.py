@@ -4,7 +4,7 @@ audit       one pass of an audit, as long as nothing is wrong
 avro        Avro values into Arrow's buffers
 characters  numbers and text as UTF-8 bytes, for dumps; whether bytes are UTF-8
 clean       decides what compaction keeps of a run of batches, and writes it
-compiling   who is told when kernels are compiled
+compiling   tells a listener when kernels are compiled, or cannot be cached
 crc32c      CRC-32C, and CRC-32 for old formats
 decode      where each key, value and header is
 encode      columns into the records of a batch

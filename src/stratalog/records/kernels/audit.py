@@ -164,7 +164,7 @@ def _next_sums(data: Bytes, position: int, batch_end: int, end: int) -> tuple[An
 
 @inlined
 def _are_offsets_usual(base_offset: int, last_offset: int, limits: Limits, at: Any) -> bool:
-    """Whether the offsets are above those of earlier batches, in this segment, and in the reach of its index.
+    """Whether the offsets are above those of earlier batches, in this segment, and within reach of its index.
 
     `at.last_offset` is never below -1, so the difference at the end does not overflow.
     """

@@ -136,7 +136,7 @@ def _crc32c_twin(data: Bytes, start: int, end: int) -> Any:
 
 
 def _folded(data: Bytes) -> Bytes:
-    """A few hundred bytes that have the same checksum, if it starts at zero there.
+    """A few hundred bytes whose checksum, started at zero, is that of `data`, started as usual.
 
     A checksum is the remainder of a division by a polynomial, so multiples of this polynomial may be added.
     Adding one of MULTIPLES shifts the first bytes to a few later places, with NumPy's xor. The square of a

@@ -20,7 +20,7 @@ from stratalog.records.kernels.decode import RecordTable
 from stratalog.records.kernels.jit import inlined, kernel
 from stratalog.records.kernels.memory import Bytes, load_u8, load_u64_le
 
-LANES = 64  # keys that are hashed together; their state stays in the first cache
+LANES = 64  # keys that are hashed together; their state stays in the first-level cache
 
 
 @inlined

@@ -6,7 +6,7 @@ kernel (`PLAIN_BYTES`) first run as plain Python, for 5 ms in all. Any other cal
 an earlier process, without Numba, if there is any (`loaded.py`, up to `LOADED_CALLS`). If there is none,
 small calls go on as plain Python, until they have taken as long as loading would take (`PLAIN_SECONDS`); all
 other calls import Numba, which loads or compiles the kernel (`machine.py`). If the kernel would have to be
-compiled, plain Python may take longer, and larger calls (`MORE_SECONDS`). Why:
+compiled, plain Python gets more time, and larger calls use it too (`MORE_SECONDS`). Why:
 docs/decisions/0034-kernels-begin-as-plain-python.md, docs/decisions/0049-machine-code-without-numba.md.
 """
 
@@ -49,10 +49,11 @@ process, which takes some ms.
 """
 
 MORE_SECONDS = 0.5
-"""How much longer, if a kernel has not been compiled on this machine: that takes seconds.
+"""How much longer calls may take as plain Python if a kernel has not been compiled on this machine, because
+compiling takes seconds.
 
-Not in a process that has begun to use Numba, because it has much to do. And only some processes get this
-time (`may_stay_plain`), so that whoever runs the same command again and again gets machine code.
+A process that has begun to use Numba does not get this time, because it has much to do. Of the others only
+some get it (`may_stay_plain`), so that a user who runs the same command again and again gets machine code.
 """
 
 _KERNELS: list[Kernel[..., Any]] = []

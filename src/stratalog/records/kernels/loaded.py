@@ -1,7 +1,7 @@
 """Runs kernels from images, without importing Numba.
 
-Importing Numba takes 0.2 s of CPU time or more, a call through an image some microseconds longer than
-through Numba. So a process starts with images, and changes to Numba after many calls
+Importing Numba takes 0.2 s of CPU time or more. A call through an image takes some microseconds longer than
+one through Numba. So a process starts with images, and changes to Numba after many calls
 (`LOADED_CALLS`). The stamp of an image is a hash of all kernel sources, the version and the settings of
 Numba, and the CPU. A kernel without an image, or with an old one, runs as without this module. `machine.py`
 writes images whenever Numba compiles or loads a kernel. Why:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import hashlib
 
 LOADED_CALLS = 100_000
-"""How many calls of a process may go through images: they cost about as much as importing Numba."""
+"""How many calls of a process may go through images: so many cost about as much as importing Numba."""
 PACKAGE = __name__.rpartition(".")[0]
 SUFFIX = ".image"
 PLAIN_PROCESSES = 8

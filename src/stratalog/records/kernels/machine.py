@@ -1,6 +1,6 @@
 """Kernels as machine code: compiles them once with Numba, and caches the result.
 
-This module is imported when Numba is to compile or load a kernel, because importing Numba takes long.
+This module is imported only when Numba is to compile or load a kernel, because importing Numba takes long.
 The stamp of every compiled kernel is a hash of all kernel sources, because kernels inline each other. If no
 folder can be written, as in a container without a home directory or on a full disk, kernels are not cached,
 and one warning says so. A kernel whose cache file is damaged is compiled again. Why:

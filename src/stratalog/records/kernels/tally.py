@@ -33,7 +33,7 @@ SLOT = rows_of(
         ("missed_bytes", np.float64),
     ],
 )
-AMOUNTS = 5  # versions to draws
+AMOUNTS = 5  # the fields from `versions` to `draws`
 TallySlots = NDArray[np.void]
 
 

@@ -51,7 +51,7 @@ KNOWN_ATTRIBUTES = 0x7F  # Kafka clears all other bits when it rewrites the attr
 CODEC_MASK = 7
 CONTROL = 1 << 5
 HIGHEST_CODEC = 4
-# In Numba, a number in the source has a type of its own: a function that is called with it is compiled twice.
+# To Numba, a plain 0 has another type than an int64: a function that is called with both is compiled twice.
 _ZERO: Any = np.int64(0)
 ROWS = 256  # how many records `check_ready` decodes at a time
 
