@@ -7,18 +7,19 @@ file, which is the least possible cost. The log adds a checksum over each byte a
 batch.
 
 `append_vs_kafka`: our side appends ready batches one by one as leader, checks records and assigns offsets.
-The rival is a program without its own log, which sends the same records through librdkafka to a broker on
+The rival is a program that has no log itself: it sends the same records through librdkafka to a broker on
 this machine (acks=1).
 
-`append_vs_unifiedlog`: the same batches appended to Kafka's own UnifiedLog in a separate JVM, where compiled
-Java does what Python does here. On both sides, half of the time is the system's write to the page cache.
+`append_vs_unifiedlog`: the rival appends the same batches to Kafka's own UnifiedLog in a separate JVM, where
+compiled Java does what Python does here. On both sides, half of the time is the system's write to the page
+cache.
 
 `append_one`: `log.append` of one 100-byte value at a time, against one INSERT at a time into SQLite with a
-write-ahead log and `synchronous=OFF`, which does not wait for the device either. SQLite is compiled; the
-least cost of ours is one `pwrite`.
+write-ahead log and `synchronous=OFF`, which does not wait for the device either. SQLite is compiled. The
+least possible cost of our append is one `pwrite`.
 
-`append_many`: `log.append_many` of lists of 1,000 values of 100 bytes, against aiokafka's compiled batch
-builder over the same lists, which only builds the batch: no check, no offsets, no file.
+`append_many`: `log.append_many` of lists of 1,000 values of 100 bytes. The rival is aiokafka's compiled batch
+builder on the same lists. It only builds the batch: no check, no offsets, no file.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from tests.kafka.tools import AS_SHIPPED
 
 SETS = 512
 BATCHES_IN_A_SET = 64
-RECORDS = 2_000_000  # of 100 bytes, for the broker
+RECORDS = 2_000_000  # of 100 bytes
 BATCH_SIZE = 16 << 10
 SINGLES = 20_000
 LISTS = 200
@@ -148,7 +149,7 @@ def lead(folder: Folder, batches: list[bytes]) -> float:
 
 
 def lead_with_kafka(folder: Folder, program: JavaProgram, file: Path) -> float:
-    """The same for Kafka's UnifiedLog, which measures its own time."""
+    """The seconds of the appends to Kafka's UnifiedLog, which the Java program measures itself."""
     path = folder.fresh()
     seconds = float(program.ask(f"{file}\t{path}"))
     shutil.rmtree(path)
@@ -156,7 +157,7 @@ def lead_with_kafka(folder: Folder, program: JavaProgram, file: Path) -> float:
 
 
 def send(bootstrap: str, values: list[bytes]) -> Callable[[], float]:
-    """Seconds from a producer's start until the broker has all records, without their removal."""
+    """Seconds from a producer's start until the broker has all records."""
 
     def run() -> float:
         start = time.perf_counter()
@@ -212,7 +213,7 @@ def build_lists(values: list[bytes], count: int) -> None:
 
 
 def compare_small(rounds: Rounds, folder: Folder) -> None:
-    """`append_one` and `append_many`, into one log that grows from round to round."""
+    """Measures `append_one` and `append_many`, on one log that grows from round to round."""
     singles, lists = int(SINGLES * rounds.scale), max(1, int(LISTS * rounds.scale))
     values = [bytes(VALUE_SIZE)] * VALUES_IN_A_LIST
     database = sqlite3.connect(folder.root / "log.db", isolation_level=None)  # commits each statement

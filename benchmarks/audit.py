@@ -1,10 +1,15 @@
-"""How fast are log directories audited, against reading them, and against Kafka's dump tool?
+"""How fast are log directories audited, compared with plain reading and with Kafka's dump tool?
 
-8 GB in 32 partitions with their indexes. An audit reads and checksums each byte once, so the least possible
-cost is one `preadv` into a warm buffer plus one crc32c call per chunk, on the same threads: `audit_vs_read`.
-`audit_vs_dump` compares with Kafka's dump tool over log and indexes, which is Kafka's own check; its start is
-measured on a small segment and subtracted. The same audit on an embedded Spark with as many cores is
-`spark_vs_threads`, and with the start of its session `spark_with_start_vs_threads`; these two have no floor.
+The data is 8 GB in 32 partitions, with indexes, in batches of 16 KiB. An audit reads and checksums each byte
+once, so the least possible cost is one `preadv` into a warm buffer plus one crc32c call per chunk, on the
+same number of threads. `audit_vs_read` compares with that, and so does `audit_300_vs_read`, on 2 GB in
+batches of 280 bytes. `memory` is 400 MB divided by the peak of anonymous memory. `linear` is eight times the
+time for an eighth of the data, divided by the time for all of it.
+
+`audit_vs_dump` compares with Kafka's dump tool on logs and indexes, which is Kafka's own check. The start of
+the tool is measured on a small segment and subtracted. `spark_vs_threads` is the time on threads divided by
+that of the same audit on an embedded Spark with as many cores; `spark_with_start_vs_threads` also counts the
+start of the Spark session. These two have no floor.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ SMALL_BATCH, LARGE_BATCH = 280, 16 << 10
 
 
 def write_directory(path: Path, batch_size: int, partitions: int, scale: float) -> list[Path]:
-    """Partitions with indexes, as a clean shutdown leaves them; returns their logs."""
+    """Writes partitions with indexes, as a clean shutdown leaves them; returns their logs."""
     files = segments(batch_size, SEGMENTS, int((128 << 20) * scale))
     for partition in range(partitions):
         folder = path / f"load-{partition}"
@@ -65,7 +70,7 @@ def seconds_of_audit(path: Path, threads: int | None = THREADS, engine: Engine |
 
 
 def compare_spark(rounds: Rounds, path: Path) -> None:
-    """Spark against threads on as many cores, without and with the start of its session."""
+    """Compares Spark with threads on as many cores, without and with the start of its session."""
     times: dict[str, list[float]] = {"threads": [], "spark": []}
 
     def timed(name: str, engine: Engine) -> float:
@@ -89,7 +94,7 @@ def compare_spark(rounds: Rounds, path: Path) -> None:
 
 
 def seconds_of_dump(logs: list[Path]) -> float:
-    """The tool over logs and their indexes, in one process."""
+    """The seconds of Kafka's dump tool on these logs and their indexes, in one process."""
     jars = resolve()
     files = [str(log.with_suffix(suffix)) for log in logs for suffix in (".log", ".index", ".timeindex")]
     flags = log_flags(jars, jars.folder, level="WARN", target="err")

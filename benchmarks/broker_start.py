@@ -1,10 +1,10 @@
 """How long until a broker serves again after a crash: on its own, or with `stratalog recover` before it?
 
 The logs are 17 GB in 32 partitions, all above the recovery points: once in batches of 280 bytes, as producers
-with `linger.ms=0` send them, and once in batches of 16 KiB. On its own, the broker recovers the logs while it
-starts. Otherwise `stratalog recover` does that first, in its own process, and then the broker starts. Both
-times end when the broker says that it has started. The files are in the page cache, unless the figure's name
-ends in `_cold`.
+with `linger.ms=0` send them, and once in batches of 16 KiB. The rival is the broker on its own, which
+recovers the logs while it starts. On our side, `stratalog recover` recovers them first, in its own process,
+and then the broker starts. Both times end when the broker says that it has started. The files are in the page
+cache, unless the figure's name ends in `_cold`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.rounds import Rounds
 
 SEGMENTS = 8
 TURNS = 2
-SIZES = {"broker_280": (280, 5.0), "broker_16k": (16 << 10, 1.0)}  # the size of a batch, and the goal
+SIZES = {"broker_280": (280, 5.0), "broker_16k": (16 << 10, 1.0)}  # the size of a batch, and the floor
 
 
 def crashed(directory: LoadedDirectory, *, cold: bool) -> None:
@@ -40,7 +40,7 @@ def alone(directory: LoadedDirectory, *, cold: bool = False) -> float:
 
 
 def recovered_first(directory: LoadedDirectory, *, cold: bool = False) -> float:
-    """Seconds of `stratalog recover` and of the broker's start after it."""
+    """Seconds of `stratalog recover` plus those of the broker's start after it."""
     crashed(directory, cold=cold)
     began = time.perf_counter()
     subprocess.run(

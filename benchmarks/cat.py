@@ -1,11 +1,11 @@
 """How fast are the records of a topic printed, against kcat, which asks a broker on this machine?
 
 The topic has 1 GB: 10 million values of 100 bytes in one partition, in uncompressed batches of 16 KiB, as a
-producer with default settings writes them. All of it is in the page cache. Both are whole processes that
-print to /dev/null, so ours includes its start, the loading of its kernels and the check of every checksum.
-kcat gets its records through a socket, librdkafka creates an object for each, and one thread prints them. Our
-limit is one pass for the checksums, one copy into columns and one copy into lines. kcat is Debian's package
-of that name.
+producer with default settings writes them. All of it is in the page cache. Both sides are whole processes
+that print to /dev/null, so our time includes the start, the loading of kernels and the check of every
+checksum. kcat gets its records through a socket, librdkafka creates an object for each, and one thread prints
+them. Our limit is one pass for the checksums, one copy into columns and one copy into lines. kcat is that
+of Debian's package.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.kafka.tools import AS_SHIPPED
 RECORDS = 10_000_000
 RECORD_SIZE = 100
 RECORDS_IN_A_BATCH = 150  # about 16 KiB
-VALUES = 4096  # different ones
+VALUES = 4096  # so many different ones
 TOPIC = "lines"
 
 
 def fill(directory: Path, count: int) -> None:
-    """`count` records through our own log, in place of the broker's empty one."""
+    """Writes `count` records with our own log, into the empty log that the broker has created."""
     texts = [(b"%09d " % number).ljust(RECORD_SIZE, b"x") for number in range(VALUES)]
     values = pa.array(texts, pa.binary())
     with stratalog.open_log(directory) as log:

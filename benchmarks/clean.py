@@ -1,10 +1,10 @@
 """How fast is a log compacted, and how much memory does it take?
 
 The rival is Kafka's own `Cleaner.doClean` in a JVM with a broker's settings, on the same log: 4 GB of records
-with 100-byte values over 5 M keys, in batches of 64. Kafka reads every byte in two passes. We read it once,
-backwards, and then copy the remaining records. `clean_none` is that log without compression. `clean_zstd` is
-the log compressed with zstd, which takes most of the time. `clean_50m` is not a time but a ratio: 1.6 GB
-divided by the peak of anonymous memory while 50 M keys are compacted in one pass, with
+with 100-byte values over 5 M keys, in batches of 64. Kafka reads every byte in two passes. We read every
+byte once, backwards, and then copy the remaining records. In `clean_none` the log is not compressed. In
+`clean_zstd` it is compressed with zstd, which takes most of the time. `clean_50m` compares no times: it is
+1.6 GB divided by the peak of anonymous memory while 50 M keys are compacted in one pass, with
 `log.cleaner.dedupe.buffer.size` 1350000000. With the default size the same log takes several passes, and the
 same records must remain.
 """
@@ -111,7 +111,7 @@ def open_log(directory: Path) -> tuple[Log, ManualScheduler]:
 
 
 def write_log(directory: Path, tables: Iterator[pa.Table], codec: Codec) -> None:
-    """A log that ends with an empty segment, so that all of it can be cleaned."""
+    """Writes a log that ends with an empty segment, so that all records can be cleaned."""
     directory.mkdir(parents=True)
     log, _ = open_log(directory)
     options = BatchOptions(codec=codec, partition_leader_epoch=0)
@@ -138,7 +138,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 class Watched:
-    """Records the peak of anonymous memory, whenever the cleaner calls `check_done`."""
+    """Looks at the anonymous memory whenever the cleaner calls `check_done`, and keeps the peak."""
 
     def __init__(self) -> None:
         self.peak_size = 0
@@ -185,7 +185,7 @@ def clean_ours(source: Path, target: Path) -> float:
 
 
 def clean_theirs(cleaner: CleanerOracle, source: Path, target: Path, end_offset: int) -> float:
-    """The seconds that Kafka's side measured itself, without opening the log."""
+    """The seconds that the Java program measured for Kafka's cleaner, without opening the log."""
     answer = cleaner.clean(
         dir=str(copied(source, target)),
         config={key: str(value) for key, value in SETTINGS.items()},
@@ -227,7 +227,7 @@ def many_keys(root: Path, scale: float) -> float:
             rounds += 1
         print(f"{keys:,} keys with a map of {map_size:,} bytes: {rounds} passes")
         if (rounds == 1) is not is_enough:
-            raise SystemExit("the large map takes one pass, the default one several")
+            raise SystemExit("the large map must take one pass, and the default one several")
         digests.append(digest_of(log))
         log.close()
         del offset_map

@@ -4,7 +4,7 @@ Records with a 16-byte key and a 100-byte JSON-like value, in 16 KiB batches, be
 offsets and timestamps. The rival is aiokafka's compiled reader, which creates a Python object for each
 record; the benchmark does not read these objects. The rival also checks the CRC, as aiokafka's consumer does
 by default. The least work possible is one pass over the bytes for the CRC, one for the varints and one copy
-of keys and values; with compression, it is the codec.
+of keys and values. With compression, the work of the codec is added to that.
 
 `iterate`: a loop `for record in log.records()` over an open log, which looks at offset, key, value and
 timestamp. The rival is kafka-python's own reader over the same bytes in memory, with the `crc32c` package.

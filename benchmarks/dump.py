@@ -1,11 +1,11 @@
 """How fast is a segment of 1 GiB dumped, against Kafka's dump tool?
 
 The segment has ten million records with a 10-byte key and an 84-byte JSON value, in 16 KiB batches; the
-output goes to /dev/null. Both sides are whole processes, the tool with the flags of Kafka's own script.
+output goes to /dev/null. Both sides are whole processes; the tool runs with the flags of Kafka's own script.
 `dump_batches` and `dump_data` compare only the work: the start time of each side, measured with the same
-command on a segment of 6 kB, is subtracted. `dump_start` compares the start times. The least work possible is
-one pass over the bytes for the checksums, and with `--print-data-log` writing 2.2 GB of lines. Nearly
-all of the benchmark's time is the tool's.
+command on a segment of 6 kB, is subtracted. `dump_start` compares the start times. `dump_data` is with
+`--print-data-log`. The least work possible is one pass over the bytes for the checksums, and for `dump_data`
+also the writing of 2.2 GB of lines. Nearly all of the benchmark's time is the tool's.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def seconds(command: Sequence[str]) -> float:
 
 
 def commands(jars: KafkaJars) -> tuple[list[str], list[str]]:
-    """(ours, the tool's), to be followed by flags and a file."""
+    """(our command, the tool's), to be followed by flags and a file."""
     ours = [sys.executable, "-m", "stratalog.cli.main", "dump"]
     flags = log_flags(jars, jars.folder, level="WARN", target="err")
     return ours, [*java_command(jars, AS_SHIPPED, flags), TOOLS["dump-log"].name]
@@ -119,7 +119,7 @@ def main() -> int:
 
 def measure(ours: list[str], rival: list[str], log: Path, small: Path, rounds: int) -> list[str]:
     """Run all commands in turns and print the figures; returns those below their floor."""
-    seconds([*ours, "--print-data-log", "--files", str(small)])  # compile
+    seconds([*ours, "--print-data-log", "--files", str(small)])  # loads or compiles the kernels
     starts: list[tuple[float, float]] = []
     works: dict[str, list[tuple[float, float]]] = {figure: [] for figure in FIGURES}
     for _ in range(rounds):
@@ -135,7 +135,7 @@ def measure(ours: list[str], rival: list[str], log: Path, small: Path, rounds: i
 
 
 def pair(ours: list[str], rival: list[str], flags: list[str], log: Path) -> tuple[float, float]:
-    """(the tool's seconds, ours)."""
+    """(the tool's seconds, our seconds)."""
     end = [*flags, "--files", str(log)]
     return seconds([*rival, *end]), seconds([*ours, *end])
 

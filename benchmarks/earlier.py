@@ -15,7 +15,7 @@ BEFORE_THE_LIMITS = "f3ddba6f934f778bfb9824c56a27700a44331426"
 
 
 class EarlierCommit:
-    """The sources of a commit, unpacked below `work`; needs the history of the repository."""
+    """The sources of a commit, unpacked below `work`. The clone must have the repository's history."""
 
     def __init__(self, work: Path, commit: str = BEFORE_THE_LIMITS) -> None:
         packed = subprocess.run(
@@ -26,7 +26,7 @@ class EarlierCommit:
             archive.extractall(self._folder, filter="data")
 
     def run(self, code: str, *arguments: str) -> str:
-        """What a program prints that imports the earlier `stratalog`."""
+        """Run a program that imports the earlier `stratalog`; returns what it prints."""
         environment = {**os.environ, "PYTHONPATH": str(self._folder / "src")}
         return subprocess.run(
             [sys.executable, "-c", code, *arguments],

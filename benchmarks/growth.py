@@ -1,6 +1,7 @@
 """Do recover, audit, scan, clean and export of eight times as many bytes take eight times as long?
 
-`growth_*` is eight times the time at 1 GB, divided by the time at 8 GB: below 1, the cost of a byte grows.
+`growth_*` is eight times the time at 1 GB, divided by the time at 8 GB. If it is below 1, the cost of a byte
+grows with the data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How long does it take to open a cleanly shut down directory with very many segments?
 
-5,000 segments in 50 partitions, small files in the page cache. Only a listing, the end of each log and its
-snapshot need to be read. The rival's time is from Kafka's own log line on the same directory, at its best
-thread count; ours is that of `LogManager.startup`. The start of both processes is left out.
+The directory has 5,000 segments in 50 partitions: small files, in the page cache. Only the listings, the end
+of each log and its snapshot need to be read. The rival is Kafka on the same directory, at its best thread
+count; its time is the one that it logs itself. Our time is that of `LogManager.startup`. The start of both
+processes is left out.
 """
 
 from __future__ import annotations

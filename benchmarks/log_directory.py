@@ -20,7 +20,7 @@ from tests.kafka.jars import resolve
 from tests.kafka.tools import KafkaError
 
 SEGMENT_SIZE = 128 << 20
-# The flags of kafka-run-class.sh: the rival is Kafka as people run it, not as tests start it.
+# The flags of kafka-server-start.sh and kafka-run-class.sh: as people run Kafka, not as the tests do.
 BROKER_JVM = (
     "-Xmx1G",
     "-Xms1G",
@@ -33,7 +33,7 @@ _LOADED = re.compile(r"Loaded (\d+) logs in (\d+)ms")
 
 
 def segments(batch_size: int, count: int, size: int = SEGMENT_SIZE) -> list[tuple[int, Bytes]]:
-    """The bytes of consecutive segments, with their base offsets: 100-byte values, batches of one size."""
+    """Consecutive segments as (base offset, bytes): records with 100-byte values, in batches of one size."""
     pattern = _batch(batch_size)
     header = BatchHeader.unpack(pattern)
     per_segment = size // len(pattern)
@@ -41,8 +41,7 @@ def segments(batch_size: int, count: int, size: int = SEGMENT_SIZE) -> list[tupl
     for _ in range(count):
         data = np.tile(np.frombuffer(pattern, np.uint8), per_segment).reshape(per_segment, len(pattern))
         offsets = next_offset + np.arange(per_segment, dtype=np.int64) * header.records_count
-        # Base offset and leader epoch are outside the checksum, so the batches can differ without a new
-        # checksum.
+        # The base offset is outside the checksum, so the batches can differ in it and keep their checksum.
         data[:, :8] = offsets.astype(">i8").view(np.uint8).reshape(per_segment, 8)
         found.append((next_offset, data.reshape(-1)))
         next_offset += per_segment * header.records_count
@@ -66,7 +65,7 @@ def _batch(size: int) -> bytes:
 
 
 class LoadedDirectory:
-    """One topic's partitions in a log directory that a broker knows; it can be made unclean again."""
+    """The partitions of one topic in a broker's log directory, which can be made unclean again and again."""
 
     def __init__(
         self, work: Path, topic: str, partitions: int, properties: dict[str, str] | None = None
@@ -104,7 +103,7 @@ class LoadedDirectory:
         (self.path / "recovery-point-offset-checkpoint").write_bytes(b"")
 
     def load_with_kafka(self, threads: int) -> float:
-        """The seconds of loading that Kafka itself reports; it is killed right after that."""
+        """The seconds of loading that the broker itself reports; it is killed right afterwards."""
         with self._broker({"num.recovery.threads.per.data.dir": str(threads)}) as broker:
             try:
                 line = broker.wait_for_line(r"Loaded \d+ logs in")[-1]

@@ -1,9 +1,9 @@
 """How long does it take to find an offset by time, in a log of 100 segments?
 
-A broker writes the log, with small segments, and stops; a copy of it is opened in process. Then a consumer
-asks the broker (`offsets_for_times`) and we ask the copy for the same times; the figure compares the median
-times of one question. Most of the broker's time is a round trip between processes, which a program with
-direct access to the disk does not need.
+A broker writes the log in small segments and stops. The log is copied, and the broker starts again. Then a
+consumer asks the broker for the offsets of some times (`offsets_for_times`), and we ask the copy, in process.
+The figure compares the median times of one question. Most of the broker's time is a round trip between
+processes, which a program with direct access to the disk does not need.
 """
 
 from __future__ import annotations

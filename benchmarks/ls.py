@@ -2,8 +2,9 @@
 
 A listing must learn the name and size of each file, so the least possible cost is what the rival does:
 `os.scandir` of each folder, with a `stat` of each file. A figure of 1.0 would mean that everything else takes
-no time. The floor of 0.2 allows five times the rival's time, because `ls` also needs two listings that agree
-(a broker may change the folder meanwhile), the newest index, and the first and the last batch of each log.
+no time. The floor of 0.2 allows five times the rival's time, because `ls` does more: it lists each folder
+until two listings agree (a broker may change the folder meanwhile), and reads the newest index and the first
+and the last batch of each log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """How long does it take to start with very many partitions?
 
-20,000 partitions of one small segment, in the page cache. `many_partitions` recovers them after a kill: each
-gets indexes, a snapshot and its leader epochs, and all of these are synced. Kafka does that later.
-`many_partitions_clean` opens them after a clean shutdown. The rival's time is from Kafka's own log line on
-the same directory, at its best thread count; the start of either process is left out.
+There are 20,000 partitions of one small segment, in the page cache. `many_partitions` recovers them after a
+kill: each gets indexes, a snapshot and its leader epochs, and all of these are synced. Kafka syncs them
+later. `many_partitions_clean` opens the partitions after a clean shutdown. The rival is Kafka on the same
+directory, at its best thread count; its time is the one that it logs itself. The start of both processes is
+left out.
 """
 
 from __future__ import annotations

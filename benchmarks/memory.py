@@ -1,8 +1,8 @@
 """How much memory do recover, audit, scan, clean and export take, and does it grow with the logs?
 
-`memory_*` is not a time but a ratio: 400 MB divided by the peak of anonymous memory while 8 GB are processed,
-without the cleaner's map. `flat_*` is the peak at 1 GB divided by that at 8 GB; 0.8 leaves room for results
-that are kept for each segment.
+`memory_*` is 400 MB divided by the peak of anonymous memory while 8 GB are processed; the cleaner's map is
+not counted. `flat_*` is the peak at 1 GB divided by the peak at 8 GB. Its floor of 0.8 leaves room for
+results that are kept for each segment.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Opening must learn the name and size of each file, so the least possible cost is what the rival does: one
 `stat` for each file. A figure of 1.0 would mean that everything else takes no time. The floor of 0.2 allows
-five times the rival's time, for listing, parsing names and creating segments. Then a log of 100,000 segments
-is opened with a limit of 1,024 open files.
+five times the rival's time, for listing, parsing names and creating segments. At the end, a log of 100,000
+segments is opened with a limit of 1,024 open files, to show that this works.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MANY_SEGMENTS = 100_000
 
 
 def write_segments(folder: Path, count: int) -> None:
-    """Segments of one batch each, as a clean close leaves them."""
+    """Writes segments of one batch each, as a clean close leaves them."""
     batch = bytearray(build_batch([Record(0, 1_700_000_000_000, b"key", b"value" * 20)]))
     time_entry = (1_700_000_000_000).to_bytes(8, "big") + bytes(4)
     snapshot = build_snapshot([])

@@ -1,8 +1,8 @@
 """Five operations over one log directory, each in a process of its own: recover, audit, scan, clean, export.
 
-The benchmarks `memory`, `growth` and `threads` share them. The directory has partitions of equal content, up
-to 1 GB each. Their .log files are links to the same bytes, so that they are in the page cache whatever the
-size of the directory. A small directory is processed first in each process, which loads the kernels.
+The benchmarks `memory`, `growth` and `threads` share these operations. The partitions of the directory have
+equal content, up to 1 GB each. Their .log files are links to the same bytes, so all of them are in the page
+cache, however large the directory is. Each process first works on a small directory, which loads the kernels.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run_here() -> None:
     """Run the operation that the command line names, and print what it took."""
     operation, path, small, threads = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
     if operation == "clean" and threads == 1:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # it has no setting for its threads
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # because it has no setting for its threads
     OPERATIONS[operation](small, threads)
     with peak_anonymous_memory() as peak:
         seconds = OPERATIONS[operation](path, threads)
@@ -97,7 +97,7 @@ def _clean(path: Path, threads: int) -> float:
 
 
 def _export(path: Path, threads: int) -> float:
-    folder = path.parent / f"{path.name}-exported"  # with the export's ledger in it
+    folder = path.parent / f"{path.name}-exported"  # which also gets the export's ledger
     folder.mkdir()
     began = time.perf_counter()
     export_logs(ThreadEngine(threads), ReadOptions(paths=(str(path),)), str(folder / "out"), RowSettings())

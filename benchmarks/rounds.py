@@ -1,8 +1,8 @@
-"""Compares two rivals: interleaved rounds, the best of each, and their ratio as the figure.
+"""Compares us with a rival: in interleaved rounds; the figure is the ratio of the best times.
 
-A machine is never quiet. If the rivals run in turns, both suffer the same disturbances, and the best of
-several rounds is closest to the real cost. A figure is the rival's best time divided by ours: above 1, we are
-faster.
+A machine is never quiet. If both sides run in turns, they suffer the same disturbances, and the best of
+several rounds is closest to the real cost. A figure is the rival's best time divided by our best time: above
+1, we are faster.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ class Rounds:
     """One benchmark's run; `end` prints the figures and exits 1 if one is below its floor."""
 
     def __init__(self, question: str, parser: argparse.ArgumentParser | None = None) -> None:
-        """`parser` may have options of the benchmark itself; their values are then in `options`."""
+        """`parser` may have options of the benchmark itself; `self.options` has their values."""
         parser = parser or argparse.ArgumentParser(description=question)
         parser.add_argument(
-            "--smoke", action="store_true", help="a hundredth of the data: does it run at all"
+            "--smoke", action="store_true", help="a hundredth of the data, to see that it runs"
         )
-        parser.add_argument("--rounds", type=int, default=9, help="how often each rival runs (default 9)")
+        parser.add_argument("--rounds", type=int, default=9, help="how often each side runs (default 9)")
         parser.add_argument(
-            "--alone", action="store_true", help="without the rivals: our seconds, no figures"
+            "--alone", action="store_true", help="run only our side, and print seconds, not figures"
         )
-        parser.add_argument("--scale", type=float, default=1.0, help="a part of the data (default 1.0)")
+        parser.add_argument(
+            "--scale", type=float, default=1.0, help="use this share of the data (default 1.0)"
+        )
         self.options = options = parser.parse_args()
         self.scale = SMOKE_SCALE if options.smoke else options.scale
         self._smoke = options.smoke
@@ -54,7 +56,7 @@ class Rounds:
             ours()
             self._print_seconds(figure, [_seconds(ours) for _ in range(self._rounds)])
             return
-        ours(), rival()  # compile, load, fault the pages in
+        ours(), rival()  # compiles and loads kernels, and faults pages in
         times: list[tuple[float, float]] = []
         for _ in range(self._rounds):
             times.append((_seconds(rival), _seconds(ours)))
@@ -75,7 +77,7 @@ class Rounds:
     ) -> None:
         """As `compare`, for calls that return their own time, such as the median of many lookups.
 
-        Give `rounds` if each takes minutes; then there is no warm-up round before the first.
+        Give `rounds` if a round takes minutes; then there is no warm-up round.
         """
         if self._alone:
             ours()

@@ -1,13 +1,15 @@
 """How fast are log directories read into Arrow without Spark, and in how much memory?
 
 The records have 16-byte keys and 100-byte values, in 4 partitions and batches of 32 KiB, not compressed, in
-the page cache. All rivals check checksums. `scan_vs_spark`: all 16 columns into one Arrow table, against
-`toArrow()` of our own source in a running session of two cores; Spark also moves the rows into the JVM and
-back. `scan_vs_aiokafka`: on one core, every field that aiokafka's compiled decoder returns, from the same
-files, read piece by piece. The least work possible is one pass for the CRC, one for the varints and one copy
-of each column. `latest_vs_duckdb`: the newest record of each of 500,000 keys, against DuckDB's `arg_max …
-GROUP BY key` over a scan of the same log. `flat` is not a race: it is the peak memory of a process that scans
-1 GB, divided by that for 8 GB.
+the page cache. All rivals check checksums.
+
+`scan_vs_spark`: we read all 16 columns into one Arrow table. The rival is `toArrow()` of our own Spark source
+in a running session of two cores; Spark also moves the rows into the JVM and back. `scan_vs_aiokafka`: on one
+core, we read every field that aiokafka's compiled decoder returns from the same files. The least work
+possible is one pass for the CRC, one for the varints and one copy of each column. `latest_vs_duckdb`: we look
+for the newest record of each of 500,000 keys. The rival is DuckDB's `arg_max … GROUP BY key` over a scan of
+the same log. `flat` has no rival: it is the peak memory of a process that scans 1 GB, divided by the peak for
+8 GB.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ RECORDS = 4_000_000
 PARTITIONS = 4
 RECORDS_IN_A_BATCH = 259  # about 32 KiB
 KEYS = 500_000
-VALUES = 32_768  # different ones
+VALUES = 32_768  # so many different ones
 GIGABYTE = 8_000_000  # records
 T0 = 1_700_000_000_000
 EVERYTHING = {"includeHeaders": "true", "includeBatchMetadata": "true"}
-# Spark collects the whole table in its driver, the scan in this process.
+# Spark's driver collects the whole table.
 ENOUGH_MEMORY = {"spark.driver.memory": "8g", "spark.driver.maxResultSize": "0"}
 PEAK = """
 import resource, sys, stratalog
@@ -47,7 +49,7 @@ print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def fill(directory: Path, count: int, *, seed: int = 7) -> None:
-    """`count` records through our own log, with random keys of KEYS."""
+    """Writes `count` records with our own log, with random keys. The number of keys is KEYS for RECORDS."""
     chance = np.random.default_rng(seed)
     texts = [(b'{"id": %8d, "text": "' % number).ljust(98, b"x") + b'"}' for number in range(VALUES)]
     values = pa.array(texts, pa.binary())
@@ -68,7 +70,7 @@ def fill(directory: Path, count: int, *, seed: int = 7) -> None:
 
 
 def linked(first: Path, other: Path) -> None:
-    """Another partition of the same files, which take no room."""
+    """Makes another partition of hard links to the same files, which take no room."""
     other.mkdir(parents=True)
     for file in first.iterdir():
         if file.name != "partition.metadata":
@@ -81,14 +83,14 @@ def scanned(directory: Path) -> int:
 
 
 def scanned_on_one_core(directory: Path) -> int:
-    """The fields that aiokafka has, batch by batch."""
+    """Reads the fields that aiokafka has, batch by batch; returns the number of rows."""
     columns = (*KAFKA_COLUMNS, "headers")
     batches = stratalog.scan(directory, columns=columns, threads=1).to_batches()
     return sum(batch.num_rows for batch in batches)
 
 
 def by_aiokafka(directory: Path) -> int:
-    """All fields of all records of the files, one after the other."""
+    """Reads all fields of all records, file by file; returns the number of rows."""
     count = 0
     for path in sorted(directory.glob("*/*.log")):
         records = MemoryRecords(path.read_bytes())
@@ -120,7 +122,7 @@ def newest_by_duckdb(directory: Path) -> int:
 
 
 def peak(directory: Path, rows: int) -> int:
-    """The most memory of a process that scans the directory, in KiB."""
+    """The peak memory of a process that scans the directory, in KiB."""
     command = [sys.executable, "-c", PEAK, str(directory)]
     found, size = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert int(found) == rows

@@ -7,8 +7,8 @@ equal share of its disk, whichever is slower. A failed pack starts again, at mos
 
 Time only passes from event to event, and chance comes from a seed: the same input gives the same schedule.
 
-Left out: speculation, which the session turns off; the network, except as a limit of each core; and the share
-of a disk that a slow reader does not use.
+Three things are not simulated: speculation, which the session turns off; the network, except as a limit of
+each core; and that other readers can use the share of a disk that a slow reader leaves unused.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Luck:
-    """Which part of the hosts and of the disks is slow and how much, and which part of all attempts fails."""
+    """Which share of the hosts and disks is slow, by which factor, and which share of all attempts fails."""
 
     slow_hosts: float = 0.0
     slow_disks: float = 0.0
@@ -98,7 +98,10 @@ class Schedule:
 def simulate(
     stages: Sequence[Sequence[Unit]], fleet: Fleet, costs: Costs, luck: Luck | None = None
 ) -> Schedule:
-    """Run the stages one after the other, as an operation calls its engine; for an audit: list, then read."""
+    """Run the stages one after the other, as an operation gives them to its engine.
+
+    An audit has two: it lists partitions, then it reads segments.
+    """
     run = _Run(fleet, costs, luck or Luck())
     now = costs.session_s + costs.operation_s
     job_seconds = []
@@ -122,7 +125,7 @@ def simulate(
 
 
 class _Attempt:
-    """A pack on a core. `units` are those still to read, in a failing attempt only those that it finishes."""
+    """A pack on a core. `units` are still to be read: in a failing attempt, those up to the failure."""
 
     def __init__(self, members: list[Unit], number: int, core: int, began: float) -> None:
         self.members, self.number, self.core, self.began = members, number, core, began
@@ -130,7 +133,7 @@ class _Attempt:
         self.fails = False
 
     def fail_after(self, size: float) -> None:
-        """Leave only the first bytes."""
+        """Let the attempt fail after this many bytes."""
         self.fails, self.units = True, deque()
         for unit in self.members:
             self.units.append(unit._replace(size=min(unit.size, math.ceil(size))))
@@ -161,8 +164,8 @@ class _Run:
         packs = pack([unit.size for unit in units], max(1, self._fleet.cores * PACKS_PER_CORE))
         waiting = deque(([units[index] for index in members], 1) for members in packs)
         free = deque(range(self._fleet.cores))
-        # What happens next: a pack's fixed part ends, or the next reader of a disk is done. If the version of
-        # the disk has changed, its readers have changed, and the event is outdated.
+        # What happens next: a pack's fixed part ends, or the next reader of a disk is done. An event has the
+        # version of its disk. If that version has changed, so have the readers, and the event is outdated.
         events: list[tuple[float, int, _Attempt | _Disk, int]] = []
         counter = 0
 
@@ -226,7 +229,7 @@ class _Run:
 
 
 class _Lane:
-    """Readers of a disk with the same limit. They progress equally, so one sum says how far all are."""
+    """Readers of a disk with the same limit. All progress equally, so one sum says how far each has come."""
 
     def __init__(self) -> None:
         self.done = 0.0

@@ -22,7 +22,7 @@ HOST_CORES, HOST_RATE = 16, 1.25e9 * 0.9  # with a network of 10 Gbit/s
 LUCK = Luck(slow_hosts=0.02, slow_disks=0.01, slow_factor=3.0, failing=0.001)
 CORE_COUNTS = (16, 64, 256, 1024, 4096, 16384)
 SIMULATED_JOBS = 3
-# Doubling the cores pays if the run then takes at most this part of its time.
+# Doubling the cores pays if the run then takes at most this share of its time.
 PAYS = 0.75
 LARGEST_RESULT = 1 << 30  # Spark's spark.driver.maxResultSize
 DRIVER_MEMORY = 16 << 30
@@ -30,7 +30,7 @@ DRIVER_MEMORY = 16 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The seconds of a whole run, and what they cost."""
+    """The seconds of a whole run, and its cost in core hours."""
 
     cores: int
     seconds: float
@@ -78,7 +78,7 @@ def estimate(
 
 def _stage(units: list[Unit], units_count: int, fleet: Fleet, costs: Costs, luck: Luck) -> float:
     """The seconds of a stage of `units_count` units, of which these are the first."""
-    # Retries are simulated; packs that use up all attempts are counted in `limits`.
+    # Retries are simulated. Packs that use up all attempts are not; `limits` estimates how many do.
     found = simulate([units], fleet, replace(costs, session_s=0.0, operation_s=0.0), luck)
     jobs_count = math.ceil(units_count / TASKS_IN_A_JOB)
     first, later = found.job_seconds[0], found.job_seconds[1:]
@@ -86,7 +86,7 @@ def _stage(units: list[Unit], units_count: int, fleet: Fleet, costs: Costs, luck
 
 
 def faster(costs: Costs, cores: int, unit: Callable[[int], Unit], crowding: float) -> dict[str, float]:
-    """What part of its time a run takes if one thing is twice as fast. The smallest shows the bottleneck."""
+    """Which share of its time a run takes if one thing is twice as fast. The smallest is the bottleneck's."""
     now = estimate(costs, cores, unit, crowding=crowding).seconds
     without_driver = replace(costs, driver_unit_s=costs.driver_unit_s / 2, job_s=costs.job_s / 2)
     by_core = replace(costs, core_rate=costs.core_rate * 2, unit_s=costs.unit_s / 2)
@@ -102,7 +102,7 @@ def faster(costs: Costs, cores: int, unit: Callable[[int], Unit], crowding: floa
 
 
 def cores_that_pay(estimates: list[Estimate]) -> int:
-    """The most cores up to which each doubling shortens the run to at most `PAYS` of its time."""
+    """The most cores that pay: up to them, each doubling cuts the run to at most `PAYS` of its time."""
     best = estimates[0]
     for found in estimates[1:]:
         doublings = math.log2(found.cores / best.cores)
@@ -113,7 +113,7 @@ def cores_that_pay(estimates: list[Estimate]) -> int:
 
 
 def limits(result_size: float, cores: int) -> list[tuple[float, str]]:
-    """How many times each limit exceeds what is needed, the tightest first, with a sentence."""
+    """(How many times larger than the need a limit is, a sentence about it), the tightest limit first."""
     segments_count = DISKS * DISK_SIZE // SEGMENT_SIZE
     of_job, of_run = result_size * TASKS_IN_A_JOB, result_size * segments_count
     packs_count = segments_count // TASKS_IN_A_JOB * len(pack([1] * TASKS_IN_A_JOB, cores * PACKS_PER_CORE))
@@ -157,10 +157,10 @@ def petabyte(costs: Costs, crowding: float, result_size: float) -> None:
                 f"disks {DISKS * DISK_SIZE / (each.seconds * DISKS * DISK_RATE):.1%} busy"
             )
         paying = cores_that_pay(found)
-        print(f"  up to {paying:,} cores ({paying // HOST_CORES:,} executors of {HOST_CORES}) pay")
+        print(f"  up to {paying:,} cores ({paying // HOST_CORES:,} executors of {HOST_CORES}) more cores pay")
         parts = faster(costs, paying, unit, crowding)
         name = min(parts, key=lambda each: parts[each])
-        print(f"  the bottleneck is {name}: twice as fast, the run takes {parts[name]:.0%} of its time")
+        print(f"  the bottleneck is {name}: if twice as fast, the run takes {parts[name]:.0%} of its time")
     print("\nWhat fails first, the tightest limit first:")
     for room, words in limits(result_size, CORE_COUNTS[-2]):
-        print(f"  {words} ({room:,.1f} times enough)" if room < 1e6 else f"  {words}")
+        print(f"  {words} (the limit is {room:,.1f} times that)" if room < 1e6 else f"  {words}")

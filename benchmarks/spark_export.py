@@ -1,10 +1,10 @@
 """How fast are log directories exported to Parquet, against Spark's Kafka source and its Parquet writer?
 
 Both run in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
-partitions, in the page cache. Both write Parquet with snappy to a new folder each time; ours writes by topic
-and day, and syncs before it is done. The rival's consumer is tuned. The rival's rows go from the consumer
-through the JVM into the encoder. Our rows stay in columns: the task that reads them also encodes them, so
-most of our time is Parquet's encoding.
+partitions, in the page cache. Both write Parquet with snappy to a new folder each time; our export divides
+the rows by topic and day, and syncs the files before it ends. The rival's consumer is tuned. Its rows go from
+the consumer through the JVM into the encoder. Our rows stay in columns: the task that reads them also encodes
+them, so most of our time is Parquet's encoding.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def theirs(spark: SparkSession, broker: Broker, root: Path) -> Callable[[], None
 
 
 def check(spark: SparkSession, root: Path) -> None:
-    """Check that both wrote the same records: the same count, sum of bytes and sum of offsets."""
+    """Check that both wrote the same records: the same count, sum of offsets and sum of hashes."""
     sums = "count(*)", "sum(offset)", "sum(hash(key, value, timestamp, partition, offset))"
     found = [spark.read.parquet(str(root / name)).selectExpr(*sums).first() for name in ("ours", "theirs")]
     assert found[0] == found[1], found

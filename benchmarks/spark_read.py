@@ -2,10 +2,11 @@
 
 Both run in one session of two cores, in turns, on 2 GB of records with 16-byte keys and 100-byte values in 4
 partitions, in the page cache, and both verify checksums. Moving rows into the JVM is the limit: it takes four
-fifths of our time, so `read` cannot be much above 2. With a schema of fewer columns, less is moved. By
-default a large partition is split for both cores (`split`). The rival is tuned, except in `read_default`. Two
-figures do not compare times with the rival: `prune` is the bytes of the directory divided by the bytes read
-for one hour of a week, and `flat` is four times the time for 1 GB divided by the time for 4 GB.
+fifths of our time, so `read` cannot be much above 2. `columns` asks for values only: with a schema of fewer
+columns, less is moved. `split` reads a single large partition, which our source splits for both cores by
+default. `zstd` reads compressed records. The rival is tuned, except in `read_default`. Two figures do not
+compare times with the rival: `prune` is the bytes of the directory divided by the bytes read for one hour of
+a week, and `flat` is four times the time for 1 GB divided by the time for 4 GB.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ QUERY = "count(*) AS rows", "sum(length(value)) AS bytes", "max(offset) AS last"
 
 
 def fill(directory: Path, count: int, *, codec: CodecName) -> None:
-    """Write `count` records over a week through our own log; a broker then starts with it as with its own."""
+    """Write `count` records over a week with our own log. A broker can start with it as with its own log."""
     seed = np.random.default_rng(7)
     values = [f'{{"id": {number:8d}, "text": "'.ljust(98, "x") + '"}' for number in range(DIFFERENT_VALUES)]
     dictionary = pa.array([value.encode()[:100] for value in values], pa.binary())
@@ -70,7 +71,7 @@ def fill(directory: Path, count: int, *, codec: CodecName) -> None:
 
 
 def fill_topic(log_dir: Path, topic: str, count: int, *, codec: CodecName) -> None:
-    """Write `count` records to each partition: once, then copied."""
+    """Write `count` records to the first partition, and copy its files to the others."""
     first = log_dir / f"{topic}-0"
     fill(first, count, codec=codec)
     for partition in range(1, PARTITIONS):
@@ -82,7 +83,7 @@ def fill_topic(log_dir: Path, topic: str, count: int, *, codec: CodecName) -> No
 
 
 class Data:
-    """A broker's directory with the topics `plain` and `zstd`, and one of twice the size without a broker."""
+    """A broker's directory with the topics `plain` and `zstd`, and one without a broker, for `flat`."""
 
     def __init__(self, root: Path, scale: float) -> None:
         self.records = int(RECORDS * scale)

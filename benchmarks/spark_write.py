@@ -2,9 +2,9 @@
 
 Both run in one session of two cores, in turns, and write 5 million rows of `spark.range`, with 16-byte keys
 and 100-byte values, into 4 partitions. The rival's producers linger for 50 ms, send batches of 128 KiB and
-wait for one broker, which does not sync; its topics, like our directories, are new for each round. Our staged
-segments and the commit are synced; `write_nosync` leaves that out. Both must first create the rows and get
-them out of the JVM, so neither figure can be large.
+wait for one broker, which does not sync. The rival's topics and our directories are new for each round. In
+`write`, our staged segments and the commit are synced; in `write_nosync` they are not. Both sides must first
+create the rows and get them out of the JVM, so neither figure can be large.
 """
 
 from __future__ import annotations

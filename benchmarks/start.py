@@ -1,13 +1,13 @@
-"""How long does a command take to start, and how long the first use after an installation?
+"""How long does a command take to start, and how long does the first use after an installation take?
 
-`start_*`: the CPU time of whole processes, against `python -c pass`. Measured are `stratalog --version`, and
-`ls` and `doctor` of the small log directory that a Kafka 4.3.1 left after a clean stop. The limit is what
-each has to import: nothing for `--version`; click, NumPy and the code that reads logs for the other two.
+`start_*`: the CPU time of whole processes, against `python -c pass`. The commands are `stratalog --version`,
+and `ls` and `doctor` of the small log directory that Kafka 4.3.1 left after a clean stop. The limit is what
+each command has to import: nothing for `--version`; click, NumPy and the code that reads logs for the others.
 
-`first_*`: seconds with an empty cache of kernels, against the last commit before the work that made it
-faster. Measured are `append` of one line and of 10,000 lines to a new log, and `recover` of the directory
-that a killed Kafka 4.3.1 left, as it is and with 64 MiB in one log. The limit is the time to compile kernels,
-if there is too much work for plain Python. The benchmark takes some minutes.
+`first_*`: seconds with an empty cache of kernels, against the last commit before the work that made the first
+use faster. The commands are `append` of one line and of 10,000 lines to a new log, and `recover` of the
+directory that a killed Kafka 4.3.1 left, as it is and with 64 MiB in one log. If there is too much work for
+plain Python, the limit is the time to compile kernels. The benchmark takes some minutes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ FIRST_ROUNDS = 3
 LARGE_SIZE = 64 << 20
 LINES = 10_000
 ROOT = Path(__file__).parents[1]
-# The last commit before the work on the first use began.
+# The last commit before the work on the first use.
 BEFORE = "7ec2bde53b"
 MODULE = "stratalog.cli.main"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """As after an installation: with bytecode, which images for containers often forbid."""
+    """The variables of a run with cached bytecode; container images often set PYTHONDONTWRITEBYTECODE."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | more
 
@@ -57,7 +57,7 @@ def cpu_seconds(*arguments: str) -> float:
 
 
 def first_use(source: Path, work: Path, prepare: Callable[[Path], list[str]]) -> float:
-    """The seconds of a command of this source, without any compiled kernel."""
+    """The seconds of a command with the sources of `source`, without any compiled kernel."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     command = [sys.executable, "-m", MODULE, *prepare(work)]
@@ -76,7 +76,7 @@ def append(lines: int) -> Callable[[Path], list[str]]:
 
 
 def recover(size: int) -> Callable[[Path], list[str]]:
-    """`recover` of what a killed broker left; one of its logs is replaced by one of `size` bytes."""
+    """`recover` of what a killed broker left; if `size` is not 0, with a log of that many bytes in it."""
 
     def prepare(work: Path) -> list[str]:
         (left,) = log_dirs("4.3.1", "killed")
@@ -99,7 +99,7 @@ def recover(size: int) -> Callable[[Path], list[str]]:
 def compare_first_uses(rounds: Rounds, work: Path) -> None:
     archive = subprocess.run(["git", "archive", BEFORE, "src"], cwd=ROOT, capture_output=True, check=False)
     if archive.returncode:
-        print(f"first_use: this is no clone with the commit {BEFORE}: {archive.stderr.decode().strip()}")
+        print(f"first_*: this is not a clone with the commit {BEFORE}: {archive.stderr.decode().strip()}")
         return
     subprocess.run(["tar", "-x", "-C", str(work)], input=archive.stdout, check=True)
     for name, prepare in {

@@ -1,9 +1,10 @@
 """Do strategies for loading a log directory save as much time here as in an article on Kafka's start?
 
-It runs `stratalog bench startup` with its defaults. A figure says how many times faster a strategy is than
-that of Kafka 2.1 with one reader, warm and cold. One strategy does not scan a segment twice after a power cut
-(the article measured 1.56); another does not map the indexes of 1,000 segments after a clean stop (2.14).
-Scanning once instead of twice can give at most 2.0.
+The benchmark runs `stratalog bench startup` with its defaults. A figure says how many times faster a strategy
+is than that of Kafka 2.1, with one reader, and with the files in the page cache (warm) or not (cold).
+`dedupe_*`: after a power cut, the strategy does not scan a segment twice. The article measured 1.56; scanning
+once instead of twice can give at most 2.0. `lazy_indexes_*`: after a clean stop, the strategy does not map
+the indexes of 1,000 segments. The article measured 2.14.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ LITTLE = (
     *("--partitions", "2", "--segment-bytes", "1MiB", "--many-segments", "20", "--rounds", "1"),
     *("--readers", "1", "--no-cold", "--no-kafka"),
 )
-FIGURES = {  # strategy, state, and the floor of the warm figure; a cold one must keep the article's order
+# Strategy, state, and the floor of the warm figure. The floor of a cold figure is 1: the order must be the
+# article's.
+FIGURES = {
     "dedupe": ("dedupe", "unclean", 1.4),
     "lazy_indexes": ("lazy", "clean, many segments", 1.0),
 }

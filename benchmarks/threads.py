@@ -1,7 +1,7 @@
 """What do two threads gain over one, in recover, audit, scan, clean and export of cached logs?
 
-`threads_*` is that gain divided by what two threads of `preadv` plus CRC gain over one, on the same files:
-the machine's own limit. For the cleaner, which has no setting for its threads, one thread means one core.
+`threads_*` is that gain divided by the machine's own limit: what two threads of `preadv` plus CRC gain over
+one on the same files. For the cleaner, which has no setting for its threads, one thread means one core.
 """
 
 from __future__ import annotations

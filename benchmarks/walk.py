@@ -1,8 +1,8 @@
 """How fast can batch headers be scanned, with every CRC-32C checked?
 
 The scan reads each byte once, for its checksum. The rival is the least possible cost: one call of the crc32c
-package over the same 1 GiB, without batches. So 1.0 is the limit with that package. Batches of 16 KiB should
-come close; with batches of 300 bytes, the 13 loads of a header and the row written for it become visible.
+package on the same 1 GiB, without batches. So 1.0 is the limit with that package. Batches of 16 KiB should
+come close. With batches of 300 bytes, the 13 loads of a header and the writing of its row become visible.
 """
 
 from __future__ import annotations

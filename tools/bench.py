@@ -1,4 +1,4 @@
-"""Runs benchmarks: for the page of figures, on little data, or those of two commits in turns on this machine.
+"""Runs benchmarks: to write the page of figures, only to see that they run, or to compare two commits.
 
 python -m tools.bench write [NAME ...] [--page FILE [--smoke]]
 python -m tools.bench smoke [NAME ...]
@@ -38,16 +38,22 @@ def main() -> int:
     write_parser = commands.add_parser("write")
     write_parser.add_argument("names", nargs="*")
     write_parser.add_argument("--page", type=Path, help=f"write this page (default {PAGE})")
-    write_parser.add_argument("--smoke", action="store_true", help="a hundredth of the data; needs --page")
+    write_parser.add_argument(
+        "--smoke", action="store_true", help="use a hundredth of the data; needs --page"
+    )
     commands.add_parser("smoke").add_argument("names", nargs="*")
     compare_parser = commands.add_parser("compare")
     compare_parser.add_argument("ref")
     compare_parser.add_argument("names", nargs="*")
-    compare_parser.add_argument("--turns", type=int, default=5, help="processes of each side (default 5)")
     compare_parser.add_argument(
-        "--rounds", type=int, default=2, help="the best of so many in each (default 2)"
+        "--turns", type=int, default=5, help="run so many processes of each side (default 5)"
     )
-    compare_parser.add_argument("--scale", type=float, default=1.0, help="a part of the data (default 1.0)")
+    compare_parser.add_argument(
+        "--rounds", type=int, default=2, help="so many runs in each process; the best counts (default 2)"
+    )
+    compare_parser.add_argument(
+        "--scale", type=float, default=1.0, help="use this share of the data (default 1.0)"
+    )
     options = parser.parse_args()
     known = benchmarks(ROOT)
     names = options.names or known
@@ -55,7 +61,7 @@ def main() -> int:
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
     if options.command == "write":
         if options.smoke and options.page is None:
-            parser.error("--smoke measures nothing worth a page: give another one with --page")
+            parser.error("--smoke measures nothing worth a page: name another page with --page")
         return write(options.page or ROOT / PAGE, names, smoke=options.smoke)
     if options.command == "smoke":
         return smoke(names)
@@ -70,7 +76,7 @@ def benchmarks(tree: Path) -> list[str]:
 
 
 def write(page: Path, names: Sequence[str], *, smoke: bool) -> int:
-    """Run these benchmarks and write the page after each; returns 1 if one failed or is below its floor.
+    """Run these benchmarks and write the page after each; returns 1 if one fails or is below a floor.
 
     Earlier figures stay on the page: those of other benchmarks, and those of a benchmark that fails.
     """
@@ -111,7 +117,7 @@ def run_shown(name: str, page: Path, *options: str) -> tuple[int, str]:
     """Run a benchmark and print its output as it comes; returns its exit status and the output."""
     lines = []
     command, environ = _command(ROOT, name, options)
-    # For a picture that the benchmark draws itself.
+    # Where the benchmark puts pictures that it draws itself.
     environ["STRATALOG_PICTURES"] = str(page.with_suffix("").absolute())
     with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
@@ -133,7 +139,7 @@ def compare(ref: str, names: Sequence[str], turns: int, options: Sequence[str]) 
     with worktree(ref) as other:
         shared = [name for name in names if (other / "benchmarks" / f"{name}.py").exists()]
         for name in sorted(set(names) - set(shared)):
-            print(f"{name}: {ref} does not have it")
+            print(f"{name}: {ref} does not have this benchmark")
         # A benchmark of an older commit may not know today's options.
         shutil.copyfile(ROOT / "benchmarks" / "rounds.py", other / "benchmarks" / "rounds.py")
         for name in shared:
@@ -153,9 +159,9 @@ def compare(ref: str, names: Sequence[str], turns: int, options: Sequence[str]) 
 
 
 def _sentence(ref: str, there: Sequence[float], here: Sequence[float]) -> str:
-    """The medians, their ratio (above 1, this tree is faster), and the spread of `ref` against itself."""
+    """Both medians, their ratio (above 1, this tree is faster), and the spread of `ref` around its median."""
     if not there or not here:
-        return "only one side has it"
+        return "only one side has this figure"
     before, after = median(there), median(here)
     slowest, fastest = before / max(there), before / min(there)
     return (

@@ -18,7 +18,7 @@ from pathlib import Path
 from stratalog.cli.startup.chart import ChartBar, bar_chart
 
 PAGE = Path("docs", "benchmarks.md")
-# What `benchmarks/rounds.py` prints: a line with both rates or times, and at the end the ratio.
+# What `benchmarks/rounds.py` prints: a line with both rates or times, and at the end a line with the ratio.
 _RATIO = re.compile(r"^(\w+): (\d+\.\d+)  \(median (\d+\.\d+), floor ([\d.]+)\)$")
 _BOTH = re.compile(r"^(\w+): rival (.+), ours (.+)$")
 _OURS, _RIVAL = 0, 3  # colours
@@ -27,9 +27,10 @@ _INTRODUCTION = """# Benchmarks
 `make bench` writes this page and its charts from what the programs in `benchmarks/` print, so do not edit it.
 `make bench ARGS="ls scan"` measures only these two, and keeps the figures of the others.
 
-A ratio is the rival's best time divided by ours: above 1, we are faster. Both run in turns, several times.
-The median is that of the rounds' own ratios. Each figure has a floor, below which its benchmark fails. A
-figure that is not a time, such as memory, is defined so that more is better.
+A ratio is the rival's best time divided by our best time: above 1, we are faster. Both sides run in turns, in
+several rounds. Each round has a ratio of its own, and the median is that of these ratios. Each figure has a
+floor, below which its benchmark fails. A figure that is not a time, such as memory, is defined so that more
+is better.
 """
 
 
@@ -64,7 +65,7 @@ class BenchmarkRun:
 
 
 def parse_output(output: str) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
-    """The figures in the output of a benchmark, and its other lines without the first, the question."""
+    """The figures in the output of a benchmark, and its other lines, without the first: the question."""
     ratios, both, notes = {}, {}, []
     for line in output.splitlines()[1:]:
         if found := _RATIO.match(line):
@@ -118,7 +119,7 @@ def write_page(page: Path, runs: Mapping[str, BenchmarkRun], names: Sequence[str
 
 
 def page_text(page: Path, runs: Mapping[str, BenchmarkRun], names: Sequence[str]) -> str:
-    """The page of these runs; pictures that a benchmark has drawn itself are beside the charts."""
+    """The text of the page of these runs. Pictures that a benchmark has drawn itself follow its chart."""
     parts = [_INTRODUCTION, _overview(runs)]
     parts += [_section(page, name, run) for name, run in runs.items()]
     missing = [name for name in names if name not in runs]
@@ -130,7 +131,7 @@ def page_text(page: Path, runs: Mapping[str, BenchmarkRun], names: Sequence[str]
 
 
 def chart(name: str, run: BenchmarkRun) -> str:
-    """A group of bars for each figure: the rival's speed is 1, and ours is the ratio."""
+    """A group of bars for each figure: the bar of the rival is 1 long, and ours is as long as the ratio."""
     groups = []
     for figure in run.figures:
         text = f"{figure.ratio:.2f} (floor {figure.floor:g})"
@@ -157,7 +158,7 @@ def machine() -> str:
 
 
 def commit(root: Path) -> str:
-    """The commit of a tree, and whether the measured sources were changed since."""
+    """The commit of a tree, and whether the measured sources have changed since that commit."""
     measured = ("src", "benchmarks", "tools", "pyproject.toml", "constraints.txt")
     name = _output_of("git", "-C", str(root), "rev-parse", "--short=10", "HEAD").strip()
     changes = _output_of("git", "-C", str(root), "status", "--porcelain", "--", *measured)

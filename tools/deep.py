@@ -2,10 +2,10 @@
 
 python -m tools.deep [PART ...] [--list] [--again]
 
-A part is a folder of tests. What it printed is kept in .deep/DIGEST/PART.txt, beside a result that says
-whether it passed. DIGEST is that of everything the tests depend on, so after a change all parts run again.
-Parts that have passed are not repeated, unless with --again. The exit status is 0 only if every part has
-passed.
+A part is a folder or a file of tests. What it printed is kept in .deep/DIGEST/PART.txt, beside a file that
+says whether it passed. DIGEST stands for the content of everything the tests depend on, so after a change all
+parts run again. Parts that have passed are not repeated, unless --again is given. The exit status is 0 only
+if every part has passed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 KEPT = ".deep"
-# What a result depends on. Pages are tested too, but none of them changes what a deep count shows.
+# What a result depends on. Pages are tested too, but a change of a page does not call for hours of tests.
 WATCHED = ("src", "tests", "benchmarks", "tools", "constraints.txt", "pyproject.toml")
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--dist", "worksteal")
-BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")  # as a file's tests share a broker
+BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")  # the tests of a file share a broker
 JVM = ("kafka", "spark")
-NO_TESTS = 5  # pytest's exit status for it
+NO_TESTS = 5  # pytest's exit status if no test was selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@
 
 writes `src/stratalog/records/internal/kafka_<release>.json` (or TABLE): one schema per line, so that the
 difference between two releases can be read as a diff. Kafka's jars carry the schemas as JSON with `//`
-comments; names, types, versions, tags and defaults are copied, the prose is not.
+comments. Names, types, versions, tags and defaults are copied; comments and descriptions are not.
 
-A field in the table has `name` and `type`. It also has `versions` (default: all versions of the message),
-`nullable`, `tagged`, `tag`, `default`, and the `fields` of a struct, if these differ from the default.
+A field in the table always has `name` and `type`. `versions` (if left out: all versions of the message),
+`nullable`, `tagged`, `tag`, `default` and the `fields` of a struct are there only if the field needs them.
 Structs that a message shares between fields are written out at each place, so the table cannot be recursive.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Where the records of each topic are described: jar, folder in it, and which of the files (None: all).
+# Where the schemas of each topic are: the jar, the folder in it, and which of its files (None: all).
 SOURCES: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     "__consumer_offsets": ("kafka-group-coordinator", "common/message/", None),
     "__transaction_state": ("kafka-transaction-coordinator", "common/message/", None),
@@ -164,7 +164,7 @@ def convert_default(kind: str, default: str) -> object:
 
 
 def covers(versions: str, valid: str) -> bool:
-    """Whether a field with `versions` is in every version of a message that has `valid` ones."""
+    """Whether a field with these `versions` is in every version of a message whose versions are `valid`."""
     low, _, high = valid.partition("-")
     first, dash, last = versions.rstrip("+").partition("-")
     if int(first) > int(low):
