@@ -6,7 +6,7 @@ append              the first checks of a set of batches, before the lock
 appender            `Appender`: checks a set of batches and writes it
 checkpoint_file     checkpoint files: offsets by partition, leader epochs
 cleaning/           compaction and erasing
-closer              `Closer`: the end of a log's use, clean or after a failure
+closer              `Closer`: closes a log, cleanly or after a failure
 cutter              `Cutter`: retention and truncation
 deletion            renames segments to .deleted, and deletes them later
 epochs              leader epochs, in memory and in leader-epoch-checkpoint
@@ -26,7 +26,7 @@ parts               what the parts of a log share
 producers/          producer state: duplicates, fencing, transactions, snapshots
 reader              `LogReader`: reads of an open log, without a lock
 reading             which bytes of which segment a read returns
-ready               sets of one plain batch that is already checked: only offsets and epoch are set
+ready               sets of one plain batch, already checked: only its offsets and epoch are still to be set
 rebuild             decoded records encoded as one v2 batch
 recovery/           recovery of one partition
 retention           which segments are deleted, by which rule, and why the others stay

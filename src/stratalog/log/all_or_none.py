@@ -2,8 +2,8 @@
 
 All batches are checked and get their offsets before the first one is written. Meanwhile the high watermark
 does not follow the end, so that no reader sees only some of them. If a write fails, the batches that were
-written are cut off again. If the device refuses that too, the log has failed, and the first batches may be
-there when it is opened again, as after a crash.
+written are cut off again. If that fails too, so does the log. The first batches may then be in the log when
+it is opened again, as after a crash.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def append_all(
         for data in sets
     ]
     guard, marks = parts.guard, parts.marks
-    with guard.flush_lock, guard.changing():  # both locks, because a failed write is cut off
+    with guard.flush_lock, guard.changing():  # both locks, because truncating needs both
         start = marks.end.offset
         infos = appender.prepare_all(infos, leader_epoch)
         with marks.holding_high_watermark():
@@ -41,7 +41,7 @@ def append_all(
                 for info in infos:
                     appender.write_prepared(info)
             except BaseException:
-                logger.warning("%s: what was appended from %d on is cut off", parts.folder.path, start)
+                logger.warning("%s: a write failed, offsets from %d on are cut off", parts.folder.path, start)
                 with suppress(StratalogError):
                     if not cutter.truncate_to(start):
                         # The first batch may be in the file, although its index entries are not.

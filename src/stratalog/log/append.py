@@ -36,7 +36,7 @@ UNKNOWN_OFFSET = -1
 LENGTH_AT = 8
 _LENGTH = struct.Struct(">i")
 _CODECS = tuple(Codec)
-# a lookup of an Enum's member is slower than that of a name
+# looking up an Enum's member takes longer than looking up a name
 _CLIENT, _, _REPLICATION, _RAFT_LEADER = AppendOrigin
 _MOST_ROWS = 4096  # at first; a set with more batches gets a larger table
 
@@ -159,8 +159,8 @@ def _check_tail(array: Bytes, position: int, stop: WalkStop) -> None:
     """Raises CorruptRecordError unless the rest is a batch that is cut off.
 
     Our walk follows the rules for a file. Kafka's reader of a set in memory treats the last few bytes
-    differently: it checks a length as soon as it has its four bytes. Also, it checks first whether a batch is
-    cut off, and only then whether it is too short for its format. Kafka:
+    differently: it checks the length of a batch even if the bytes end before the magic. Also, it checks first
+    whether a batch is cut off, and only then whether the length is too small for the batch's format. Kafka:
     ByteBufferLogInputStream.nextBatchSize
     """
     left = array.size - position
@@ -189,7 +189,7 @@ def _refused(problem: int, array: Bytes, batch: np.void, rules: kernels.SetRules
     if problem == kernels.TOO_LARGE:
         return too_large(size, rules.max_size, position)
     if problem == kernels.NOT_FROM_ZERO:
-        reason = f"the base offset of a batch from a client is 0, this one has {batch['base_offset']}."
+        reason = f"the base offset of a batch from a client must be 0; this one has {batch['base_offset']}."
     elif problem == kernels.WRONG_EPOCH:
         reason = (
             f"the batch has leader epoch {batch['partition_leader_epoch']}, "

@@ -99,8 +99,8 @@ class Appender:
     ) -> AppendInfo:
         """Write a set that `analyze` has checked; returns what was written, and where.
 
-        A batch that its producer has sent before is not written again: the result has the offsets of the
-        first time.
+        A batch that its producer has sent before is not written again: the result has the offsets that the
+        batch got the first time.
         """
         if origin.assigns_offsets:
             info = self._with_offsets(info, origin, leader_epoch, self._marks.end.offset)
@@ -145,7 +145,8 @@ class Appender:
     def prepare_all(self, infos: Iterable[AppendInfo], leader_epoch: int) -> list[AppendInfo]:
         """Check sets of a client that are to be written one after the other, and assign their offsets.
 
-        They have no producers. Only the leader epoch is written, and only if none of them is refused.
+        The sets have no producers. Nothing is written here except the leader epoch, and that only if all sets
+        are accepted.
         """
         first = next_offset = self._marks.end.offset
         prepared = []
@@ -235,7 +236,7 @@ class Appender:
             leader_epoch=leader_epoch,
             origin=origin,
         )
-        # The numbers of the kernels wrap.
+        # Offsets that are too large wrap around in the kernels, and come out too small.
         if not next_offset <= validated.last_offset < INT64_MAX:
             raise self._beyond(next_offset, INT64_MAX)
         return AppendInfo(
@@ -259,7 +260,10 @@ class Appender:
         )
 
     def _note_epochs(self, batches: BatchTable) -> None:
-        """Called before the data is written, so that no record is ever on disk without its epoch."""
+        """Store the epochs that these batches begin.
+
+        Called before the data is written, so that no record is ever on disk without its epoch.
+        """
         columns = (batches["magic"], batches["partition_leader_epoch"], batches["base_offset"])
         magics, epochs, offsets = (column.tolist() for column in columns)
         for i in range(len(epochs)):

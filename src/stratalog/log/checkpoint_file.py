@@ -103,7 +103,7 @@ def _parse_line(path: Path, number: int, line: str, parse: ParseFields[Entry]) -
 
 
 def quoted(text: str) -> str:
-    """Text of a file as a message shows it: a damaged line can be as long as its file."""
+    """Text of a file for a message, shortened: a damaged line can be as long as its file."""
     if text and not text.strip("\0"):
         return f"{len(text)} zero bytes"
     return repr(text) if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]!r}..."

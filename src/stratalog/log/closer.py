@@ -30,7 +30,11 @@ class Closer:
         return self._has_saved or self._flusher.recovery_point >= self._parts.marks.end.offset
 
     def close(self) -> None:
-        """Close cleanly, or without writing if that is impossible. Raises a failure, but not a refusal."""
+        """Close cleanly, or without writing if that is impossible.
+
+        Raises the error of a log that has failed. A log that may not be changed (`LogGuard.refusal`) is
+        closed without an error.
+        """
         guard = self._parts.guard
         if guard.is_closed:
             return
@@ -72,8 +76,8 @@ class Closer:
     def _save_records(self) -> None:
         """After a failure: sync all appended records, if no sync has failed before.
 
-        A sync that succeeds after one has failed proves nothing: the system has dropped the pages that it
-        could not write.
+        A sync that succeeds after an earlier one has failed proves nothing: the system has dropped the pages
+        that it could not write.
         """
         folder = self._parts.folder
         end_offset = self._parts.marks.end.offset

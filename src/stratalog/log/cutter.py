@@ -136,7 +136,7 @@ class Cutter:
     # At the end
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batch with an offset, and everything after it; False if the log ends there or before."""
+        """Remove the batch of an offset, and everything after it; False if the log ends at or before it."""
         if offset >= self._marks.end.offset:
             self._epochs.truncate_from_end(self._marks.end.offset)
             return False

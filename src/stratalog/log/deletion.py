@@ -29,8 +29,8 @@ def delete_segments(
 ) -> None:
     """Rename the files of these segments to .deleted, and delete them later.
 
-    The same is done with their snapshots, unless `producers` is None: then a new segment at the same offset
-    needs the snapshot.
+    The same is done with their snapshots. `producers` is None if the snapshots must stay, because a new
+    segment at the same offset needs them.
     """
     if not segments:
         return

@@ -196,7 +196,7 @@ class LeaderEpochFileCache:
         wanted = list(entries)
         for epoch, start_offset in wanted:
             if epoch < 0 or start_offset < 0:
-                raise UsageError(f"epoch {epoch} at offset {start_offset}: neither of them is ever negative.")
+                raise UsageError(f"epoch {epoch} at offset {start_offset}: neither of them can be negative.")
         with self._changing:
             before = self._entries
             for entry in wanted:
@@ -272,9 +272,11 @@ class LeaderEpochFileCache:
             entries, lambda old: old.epoch >= entry.epoch or old.start_offset >= entry.start_offset
         )
         removed = entries[len(kept) :]
-        # A single removed entry with the same start is a leader that wrote nothing: that needs no warning.
+        # A single removed entry with the same start is of a leader that wrote nothing: no warning is needed.
         if len(removed) > 1 or (removed and removed[0].start_offset != entry.start_offset):
-            logger.warning("%s: %s contradicts %s, which are removed", self._path, entry, list(removed))
+            logger.warning(
+                "%s: %s contradicts older entries, which are removed: %s", self._path, entry, list(removed)
+            )
         self._entries = (*kept, entry)
 
     def _flush_soon(self) -> None:
@@ -327,5 +329,5 @@ def _parse_entry(fields: list[str]) -> EpochEntry | None:
         return None
     entry = EpochEntry(int32_field(fields[0]), int64_field(fields[1]))
     if entry.epoch < 0 or entry.start_offset < 0:
-        raise ValueError("an epoch and its offset are not negative.")
+        raise ValueError("an epoch and its offset cannot be negative.")
     return entry

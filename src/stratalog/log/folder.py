@@ -23,7 +23,8 @@ class LogFolder:
     """Knows where a log's files are, and which of their names are on the device.
 
     A name is on the device when the directory was synced after the file got the name. `sync_names` knows
-    which changes still have to be synced. Segments and producer snapshots count the names of their own files.
+    which changes still have to be synced. A segment, and the producers' snapshots, count the names of their
+    own files; the other changes are counted here.
 
     `first_named` is the lowest base that a segment on the device may have: a segment that retention has
     renamed still has its old name there until the directory is synced. It is -1 while no name shows where the
@@ -97,8 +98,8 @@ class LogFolder:
         """Return when the names of these segments' files are on the device, and so are all renames.
 
         After a power cut, a file without its name is lost. If a rename is lost, a segment that retention had
-        deleted is in the log again; if that segment is torn, the log would end there. Appends go on, so each
-        count is read before the sync.
+        deleted is in the log again; if that segment is torn, the log would end there. Names may be created
+        during the sync, so the counts are read before it.
         """
         changes_count = self._changes_count + self._producers.snapshots.names_count
         counts = [segment.names_count for segment in segments]
@@ -115,7 +116,7 @@ class LogFolder:
     def rename(self, path: str, segments: LogSegments[LogSegment], epochs: LeaderEpochFileCache) -> None:
         """Rename the directory; on the device when this returns. Reads of its segments go on."""
         with ExitStack() as held:
-            # A reader that does not find a file waits for its segment, and then looks under the new name.
+            # A reader that does not find a file waits for its segment's lock, then looks under the new name.
             all_segments = [*segments, *waiting_in(self.disk, self.path)]
             for segment in all_segments:
                 held.enter_context(segment.renaming)

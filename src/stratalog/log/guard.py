@@ -1,4 +1,4 @@
-"""Guards a log: one thread changes it at a time, while it is open and has not failed, in its own process."""
+"""Guards a log: one thread at a time may change it, in one process, until it is closed or has failed."""
 
 from __future__ import annotations
 

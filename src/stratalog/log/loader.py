@@ -2,9 +2,9 @@
 
 Nothing is scanned. The listing gives the segments and their sizes. The last batches of the newest segment
 show where the log ends. The snapshot at that offset has the state of the producers. (A truncation inside a
-batch leaves no snapshot there; then the batches after the previous snapshot are replayed, as Kafka does.) A
-file that does not fit (a leftover of an interrupted cleaning, or an index without its log) is a
-NeedsRecoveryError that names it, and nothing is changed. Kafka: LogLoader
+batch leaves no snapshot there; then the batches after the previous snapshot are replayed, as Kafka does.) If
+a file does not fit (a leftover of an interrupted cleaning, or an index without its log), a NeedsRecoveryError
+names the file, and nothing is changed. Kafka: LogLoader
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ def list_partition(files: Mapping[str, int], directory: str) -> Listing:
 def _regular(files: Mapping[str, int]) -> tuple[dict[int, int], dict[FileKind, set[int]], set[str]]:
     """The segments whose names have twenty digits, with their sizes; their other files; all other names.
 
-    A log may have a hundred thousand files, nearly all of such segments. To look up the names that may be
-    beside a .log takes two thirds of the time of taking apart the names that are there.
+    A log may have a hundred thousand files, and nearly all of them belong to such segments. Looking up the
+    names that may be beside each .log takes two thirds of the time of parsing all names.
     """
     live: dict[FileKind, set[int]] = {kind: set() for kind in FileKind}
     names = [name for name in files if name[20:] == _LOG]

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from stratalog.log.cleaning.offset_map import OffsetMap
     from stratalog.log.cleaning.results import CleanResult
 
-_CLIENT = AppendOrigin.CLIENT  # looking up an Enum's member is slower than a name
+_CLIENT = AppendOrigin.CLIENT  # looking up an Enum's member takes longer than looking up a name
 EXPIRATION_CHECK_MS = 600_000  # Kafka: producer.id.expiration.check.interval.ms
 
 
@@ -63,7 +63,7 @@ class Log:
     ) -> None:
         self.topic_partition = parts.topic_partition
         self.segments, self.epochs, self.producers = parts.segments, parts.epochs, parts.producers
-        self.kept_alive: object = None  # lives as long as this log, then releases its lock
+        self.kept_alive: object = None  # an object that holds a lock for as long as this log exists
         self._parts = parts
         self._guard, self._folder, self._marks = parts.guard, parts.folder, parts.marks
         self._flusher = Flusher(parts, recovery_point=recovery_point)
@@ -76,7 +76,7 @@ class Log:
         again = partial(repeat, parts.scheduler, is_wanted=lambda: parts.guard.is_changeable)
         if config.flush_ms < INT64_MAX:
             again("flush by flush.ms", config.flush_ms, self.flush)
-        if parts.marks.follows_end:  # otherwise its manager does it for all logs
+        if parts.marks.follows_end:  # otherwise the log's manager does this for all logs
             again("producer expiration", EXPIRATION_CHECK_MS, self.remove_expired_producers)
 
     def start_over_in_child(self) -> None:
@@ -157,12 +157,12 @@ class Log:
             return self._marks.snapshot()
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set it, within the log, forwards or backwards; returns its new value."""
+        """Move the mark forwards or backwards, within the log; returns its new value."""
         with self._guard.lock:
             return self._marks.update_high_watermark(offset)
 
     def increment_high_watermark(self, offset: int) -> bool:
-        """Move it forwards to an offset within the log; True if it moved."""
+        """Move the mark forwards to an offset within the log; True if it moved."""
         with self._guard.lock:
             return self._marks.increment_high_watermark(offset)
 
@@ -190,8 +190,8 @@ class Log:
     ) -> AnySet:
         """Check one batch, assign it the next offsets and write it; returns what was written, and where.
 
-        A batch that its producer has sent before is not written again: the result has the offsets of the
-        first time. With origin RAFT_LEADER the batches have their own offsets.
+        A batch that its producer has sent before is not written again: the result has the offsets that the
+        batch got the first time. With origin RAFT_LEADER the batches have their own offsets.
         """
         if origin is _CLIENT:
             ready = self._appender.ready_rules.check(data, self._parts.clock())
@@ -203,7 +203,7 @@ class Log:
 
     @property
     def ready_rules(self) -> ReadyRules:
-        """The rules that make ready sets, which `append_as_leader` need not check again."""
+        """Makes ready sets (`ready.py`), which `append_as_leader` need not check again."""
         return self._appender.ready_rules
 
     def append_all_as_leader(self, sets: Sequence[Any], *, leader_epoch: int) -> tuple[int, int]:
@@ -323,7 +323,7 @@ class Log:
         return self._reader.first_not_before(timestamp)
 
     def check_passed_over(self, offset: int, stop_base: int) -> None:
-        """CorruptRecordError if a read has passed over damage, and not over a gap (`reading.py`)."""
+        """CorruptRecordError if a read has passed over damage, not only over a gap (`reading.py`)."""
         self._reader.check_passed_over(offset, stop_base)
 
     def look_again(self) -> None:
@@ -366,7 +366,7 @@ class Log:
         return self._cutter.delete_old_segments()
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batch with an offset, and everything after it; False if the log ends there or before.
+        """Remove the batch of an offset, and everything after it; False if the log ends at or before it.
 
         The records are gone permanently when this returns. A crash meanwhile leaves a prefix of the log with
         at least all records that stay.
@@ -378,7 +378,7 @@ class Log:
             return self._cutter.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove everything; the log continues at an offset. As above, removed records do not come back."""
+        """Remove everything; the log continues at an offset. No crash brings removed records back."""
         offset = to_offset(offset)
         with self._guard.flush_lock, self._guard.changing():
             self._cutter.truncate_fully_and_start_at(offset, log_start_offset)
@@ -393,10 +393,10 @@ class Log:
         throttle: Callable[[int], object] = lambda _: None,
         on_read: Callable[[int], object] = lambda _: None,
     ) -> CleanResult:
-        """Compact the log once, as far as the map has room; appends and reads go on (`cleaning/in_log.py`).
+        """Compact the log once, as far as the keys fit into the map; appends and reads go on (`in_log.py`).
 
-        `check_done` may raise an error to stop it; `throttle` is called with bytes read and written,
-        `on_read` with bytes read. LogChangedError if the log loses records to somebody else meanwhile.
+        `check_done` may raise an error to stop it; `throttle` is called with the number of bytes read and
+        written, `on_read` with the number read. LogChangedError if records are removed meanwhile.
         """
         from stratalog.log.cleaning.in_log import by_map
 
@@ -406,7 +406,7 @@ class Log:
     def clean_by(
         self, clean: CleanFunction, first_dirty_offset: int, first_uncleanable_offset: int
     ) -> CleanResult:
-        """Compact the log once, with this function; LogChangedError as for `clean`."""
+        """Compact the log once, with this function; LogChangedError as from `clean`."""
         from stratalog.log.cleaning.in_log import LogCompaction
 
         compaction = LogCompaction(self._parts, self._flusher, self._cutter)
@@ -422,7 +422,7 @@ class Log:
             yield
 
     def retire(self, directory: str, refusal: Callable[[], LogClosedError]) -> None:
-        """Rename the directory of a log that no longer serves its partition; changes raise `refusal` then.
+        """Rename the directory of a log that no longer serves its partition; later changes raise `refusal`.
 
         Waiting appends are refused, so that no acknowledged record is only in the old log. Kafka closes the
         old log of a move, or lets appends go on in it.
@@ -439,7 +439,7 @@ class Log:
     # Producers
 
     def take_over_producers(self, other: Log) -> None:
-        """Add the producer state of another copy of the same records, which must not change meanwhile."""
+        """Add the producer state of another copy of the same records; the copy must not change meanwhile."""
         with self._guard.changing(), self._guard.writing():
             self.producers.take_over(other.producers.producers)
             self._marks.update_first_unstable()

@@ -2,7 +2,7 @@
 
 function        who uses it                             the log ends after
 `last_whole`    any reader                              the last whole batch; a writer may be writing the next
-`end_of`        a reader that also needs the reason     the same batch; what follows it is the reason
+`end_of`        a reader that also needs the reason     the same batch; the bytes after it say why
 `valid_end`     a reader of a log that was not          the last batch with a correct checksum; what follows
                 closed cleanly                          is from a crash
 `valid_end`     a reader of a log that was closed       the last batch; if there is damage before it, the last
@@ -13,9 +13,9 @@ function        who uses it                             the log ends after
 `last_batch`    a listing                               the last whole batch; its whole header is read
 
 All of these read the newest segment, usually from the last entry of its index on. If that entry is wrong, or
-if there is damage, the whole segment may be read to find a reader's end. Only `last_epoch` goes on to older
-segments, if the newest has no batch. Recovery decides where a log that was not closed cleanly will end, from
-the scans of all its segments (`recovery/sequence.py`).
+if there is damage, the whole segment may be read to find the end for a reader. Only `last_epoch` goes on to
+older segments, if the newest has no batch. Recovery decides where a log that was not closed cleanly will end,
+from the scans of all its segments (`recovery/sequence.py`).
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class LogEnd:
     """The end of a log. `offset` is the next offset; its batch would be at byte `position` of the file
     `path`.
 
-    `hidden_size` bytes follow there that are not read, for the reason `why`; `reason` says it in words with
-    the numbers. A log without any segment has no path. If the checkpoints show that these bytes are damaged
+    `hidden_size` bytes follow there that are not read, because of `why`; `reason` explains that in words and
+    with numbers. A log without any segment has no path. If the checkpoints show that these bytes are damaged
     records, the log had been written at least up to the offset `missing_end`.
     """
 
@@ -116,7 +116,7 @@ class LogEnd:
         return self.why not in (EndReason.END_OF_FILE, EndReason.ZEROS)
 
     def without_hidden(self) -> LogEnd:
-        """The same end, for a caller that knows that a writer is just writing the bytes after it."""
+        """The same end, for a caller that knows that a writer is still writing the bytes after it."""
         return replace(self, why=EndReason.END_OF_FILE, hidden_size=0, reason="", missing_end=None)
 
     def __str__(self) -> str:
@@ -390,7 +390,7 @@ def _is_damaged(
 
     The checkpoints show that. `valid` is the end of that batch, `whole` the end of the last whole batch.
     Beside a running broker, a batch that is cut off may be one that is being written, and the high watermark
-    may be too high (see `Left`). So only the recovery point counts for it.
+    may be too high (see `Left`). So for such a batch only the recovery point counts.
     """
     is_whole = valid.position < whole.position
     if not is_whole and not whole.hides_something:

@@ -73,7 +73,7 @@ class LogMarks:
         return OffsetSnapshot(self.log_start_offset, self.last_stable, self.high_watermark, self.end)
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set it, within the log, forwards or backwards; returns its new value."""
+        """Move the mark forwards or backwards, within the log; returns its new value."""
         if offset < 0:
             raise UsageError(f"the high watermark cannot be negative: {offset}.")
         if offset >= self.end.offset:
@@ -83,9 +83,9 @@ class LogMarks:
         return self.high_watermark.offset
 
     def increment_high_watermark(self, offset: int) -> bool:
-        """Move it forwards to an offset within the log; True if it moved."""
+        """Move the mark forwards to an offset within the log; True if it moved."""
         if offset > self.end.offset:
-            raise UsageError(f"a high watermark of {offset}: the log ends at {self.end.offset}.")
+            raise UsageError(f"the high watermark cannot be {offset}: the log ends at {self.end.offset}.")
         self.resolve_high_watermark()
         if offset <= self.high_watermark.offset:
             return False
@@ -103,7 +103,7 @@ class LogMarks:
             self.set_high_watermark(end)
 
     def forget_cuts(self, seen: Cuts) -> None:
-        """Called when a copy has made the same truncations; if there was another one since, all are kept."""
+        """Called when a copy has made the same truncations. If the log was truncated since, all are kept."""
         if self.cuts == seen:
             self.cuts = Cuts(seen.cuts_count)
 

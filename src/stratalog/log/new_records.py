@@ -108,12 +108,12 @@ def _headers(headers: Any) -> tuple[Header, ...]:
 
 
 def _is_unicode(name: str) -> bool:
-    """Whether it has no lone surrogates, which Python uses for bytes that are not text."""
+    """Whether UTF-8 can encode the text: Python uses lone surrogates for bytes that are not text."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def to_offset(offset: int) -> int:
-    """An offset that a caller gave; UsageError if it is not a whole number, such as 1.5 or None."""
+    """An offset that a caller gave; UsageError for anything but a whole number, as for 1.5 or None."""
     try:
         return _index(offset)
     except TypeError as error:
@@ -131,7 +131,7 @@ def to_milliseconds(time: datetime | int) -> int:
 def _timestamp(time: datetime | int) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            raise UsageError(f"{time} has no time zone, so the moment that it means depends on the machine.")
+            raise UsageError(f"{time} has no time zone, so which moment it means depends on the machine.")
         # In integers: with a float of seconds, one time in seventy comes out a millisecond early.
         return (time - _EPOCH) // timedelta(milliseconds=1)
     try:

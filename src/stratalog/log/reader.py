@@ -76,7 +76,7 @@ class LogReader:
         return self._looking(lambda segments: first_not_before(segments, timestamp, marks.log_start_offset))
 
     def check_passed_over(self, offset: int, stop_base: int) -> None:
-        """CorruptRecordError if a read has passed over damage, and not over a gap (`reading.py`)."""
+        """CorruptRecordError if a read has passed over damage, not only over a gap (`reading.py`)."""
         self._looking(lambda segments: check_passed_over(segments, offset, stop_base))
 
     def _resolve_high_watermark(self) -> None:

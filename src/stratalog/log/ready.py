@@ -23,7 +23,7 @@ from stratalog.records.few import build_one
 from stratalog.records.kernels.validate import check_ready
 from stratalog.records.values import build_values
 
-_PLAIN = Codec.NONE  # looking up an Enum's member is slower than a name
+_PLAIN = Codec.NONE  # looking up an Enum's member takes longer than looking up a name
 _COPIED = (bytes, bytearray)
 _BYTES = {bytes}
 _ONE_OVERHEAD = 97  # the most bytes of a batch of one record that are neither its key nor its value

@@ -38,7 +38,7 @@ class Rule(Enum):
 
 
 class KeepReason(Enum):
-    """Why a segment stays; if several reasons hold, the first of them."""
+    """Why a segment stays; if several of these reasons hold, the first one in this order is given."""
 
     NOT_REPLICATED = "high watermark"
     EMPTY = "empty and active"
@@ -73,7 +73,7 @@ class Marks(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The decision for one segment: it is deleted by `rule`, or stays because of `kept`; one of them is None.
+    """The decision for one segment: `rule` deletes it, or it stays because of `kept`; the other is None.
 
     `end_offset` is where it ends. `blocked_by` is the base offset of an older segment whose timestamp keeps
     this segment for longer than this segment's own timestamp does.

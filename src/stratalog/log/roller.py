@@ -42,9 +42,9 @@ class Roller:
             if base_offset != previous.base_offset or previous.size:
                 raise UsageError(f"{self._topic_partition}: segment {base_offset} has records in it.")
             if self._marks.follows_end and not previous.is_index_full:
-                # The active segment is empty: there is nothing to do. Kafka deletes and creates it again. A
-                # power cut in between would lose its name, and with it the log's end. Replicas know the end,
-                # but the only copy of a log would use the same offsets again.
+                # The active segment is empty, and this is the only copy of the log: nothing is done. Kafka
+                # deletes the segment and creates it again. A power cut in between would lose its name, and
+                # with it the log's end. Replicas know the end, but an only copy would reuse offsets.
                 return previous
         elif base_offset < previous.base_offset:
             raise UsageError(
@@ -92,7 +92,7 @@ class Roller:
     def _finish(self, base_offset: int, previous: LogSegment, error: BaseException) -> None:
         """Finish a roll that Ctrl-C has interrupted, so that file names and memory agree again.
 
-        It is not known how far the roll came: each step is repeated, and nothing that is cached about changed
+        It is not known how far the roll got: each step is repeated, and nothing that is cached about changed
         files is used. There is no way back, because the indexes of the old segment may already be trimmed.
         """
         folder = self._folder

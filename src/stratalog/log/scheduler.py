@@ -67,8 +67,8 @@ class BackgroundScheduler:
     def abandon(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """End the thread after its current task; no other task is run, and nobody waits.
 
-        An interpreter that ends has stopped the thread wherever it was, and the thread may still hold the
-        lock: then this returns at once. `sys` itself may be gone by then, so its function is kept here.
+        When the interpreter ends, it stops the thread wherever it is, and the thread may still hold the lock:
+        then this returns at once. `sys` itself may be gone by then, so `sys.is_finalizing` is kept here.
         """
         if is_finalizing():
             return
@@ -107,7 +107,7 @@ class BackgroundScheduler:
 
 
 class HoldingScheduler:
-    """Holds tasks back until `release`, from which their delays count. Then it passes on every task.
+    """Holds tasks back until `release`, then passes on every task. Delays count from the release.
 
     While a thread opens thousands of logs, each task that another thread runs takes the interpreter from it.
     """

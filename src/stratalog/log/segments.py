@@ -20,8 +20,8 @@ S = TypeVar("S", bound=LogSegment | SegmentReader)
 class _Made(Sequence[S]):
     """Segments that are made when they are first used: a log may have thousands, and most are not read.
 
-    If two threads make the same segment at the same time, the first object is used; the other has opened no
-    file.
+    If two threads make the same segment at the same time, the first object is used. The other is dropped; it
+    has not opened a file.
     """
 
     __slots__ = ("_count", "_found", "_make")

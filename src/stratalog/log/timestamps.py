@@ -58,7 +58,7 @@ def find_offset(
     if timestamp == SpecialTimestamp.MAX_TIMESTAMP:
         if not len(segments):  # a view of an empty directory
             return None
-        newest = max(segments, key=lambda segment: segment.max_timestamp)  # the first of equals
+        newest = max(segments, key=lambda segment: segment.max_timestamp)  # of several, the first
         return newest.find_max_timestamp()
     raise UsageError(
         f"timestamp {timestamp}: the only values below 0 with a meaning are "
@@ -85,7 +85,7 @@ def search_time(segments: SegmentReaders, timestamp: int, log_start_offset: int)
 def search_segment(
     segments: SegmentReaders, segment: SegmentReader, timestamp: int, log_start_offset: int
 ) -> TimeSearch:
-    """The same in one segment; all its offsets are below the base of the next one."""
+    """The same in one segment, whose offsets are all below the base of the next segment."""
     later = segments.above(segment.base_offset)[:1]
     end_offset = later[0].base_offset if later else segment.base_offset + MOST_OFFSETS
     return search_proven(segment, timestamp, log_start_offset, end_offset)

@@ -36,7 +36,7 @@ from stratalog.records.walk import walk_batches
 
 _CODECS = {codec.kafka_name: codec for codec in Codec} | {"uncompressed": Codec.NONE}
 _CONTROL = int(Attributes.CONTROL)
-_PLAIN, _CLIENT = Codec.NONE, AppendOrigin.CLIENT  # looking up an Enum's member is slower than a name
+_PLAIN, _CLIENT = Codec.NONE, AppendOrigin.CLIENT  # looking up an Enum's member takes longer
 _ROWS = 256
 
 

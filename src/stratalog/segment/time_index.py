@@ -1,4 +1,4 @@
-"""The time index: for a timestamp, it gives an offset before which no record is later than the timestamp.
+"""The time index: for a timestamp, it gives an offset up to which no record is later than the timestamp.
 
 at  size  field
  0     8  timestamp   the largest one seen so far, in milliseconds

@@ -28,8 +28,8 @@ BEFORE = batches([FIRST, GONE, LAST], [SECOND])
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        (BEFORE, "different records"),
-        (batches([FIRST, LAST._replace(value=b"2")], [SECOND]), "different records"),
+        (BEFORE, "exactly the records that stay"),
+        (batches([FIRST, LAST._replace(value=b"2")], [SECOND]), "exactly the records that stay"),
         (batches([FIRST, LAST], [SECOND._replace(value=b"2")]), "has changed"),
         (batches([FIRST, LAST]), "has changed"),
         (batches([FIRST, LAST], [SECOND]) + b"\0" * 9, "end at byte"),

@@ -2,7 +2,7 @@
 
 appended          what `append_arrow` takes from a table
 batching          records divided among several batches
-consume           records as a consumer gets them: committed, without markers, nothing twice
+consume           records as a consumer gets them: no markers, none twice, only committed ones if wanted
 consumer_records  `ConsumerRecord`: rows to Python values in bulk
 listing           which files make up a log while another process changes it
 log_api           `LogApi`: append, read, follow, for logs of either kind

@@ -15,8 +15,8 @@ def appended_columns(table: pa.Table | pa.RecordBatch, now_ms: int) -> pa.Table:
     """The columns to append, with the present time in each row that has no timestamp, as in `append`.
 
     Other columns that a read returns, such as `offset`, are ignored, so that the result of a read can be
-    appended. Any other column would be lost, so it is a UsageError; so is a column to append that is there
-    twice.
+    appended. Any other column would be lost, so it is a UsageError. A column to append that appears twice is
+    a UsageError too.
     """
     names = table.schema.names
     unknown = sorted({name for name in names if name not in APPENDED and name not in ALL_COLUMNS})

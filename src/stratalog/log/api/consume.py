@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 FETCH_SIZE = 1 << 20  # how much a consumer fetches from a partition at a time: `max.partition.fetch.bytes`
 IsolationName = Literal["read_uncommitted", "read_committed"]
 _ISOLATIONS = {"read_uncommitted": Isolation.HIGH_WATERMARK, "read_committed": Isolation.TXN_COMMITTED}
-# Errors that a batch with a correct checksum can have: its bytes are those that were written.
+# Errors that a batch with a correct checksum can have: its bytes are as written, so it is not read again.
 _HAS_ITS_CHECKSUM = (
     InvalidRecordError,
     CorruptCompressionError,
@@ -171,7 +171,7 @@ def _decoded(
 
     A log may be truncated and appended to while it is read. Then a fetch may hold half of an old batch and
     half of a new one. So a batch with a wrong checksum is fetched again, and is an error only if its bytes
-    are the same.
+    are unchanged.
     """
     offset, broken = start, b""
     while offset < end:

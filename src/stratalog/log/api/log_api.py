@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 DEFAULT_POLL_MS = 100
 _BASE_OFFSET_SIZE = 8
 _HIGHEST_EPOCH = INT32_MAX
-_PLAIN = Codec.NONE  # looking up an Enum's member is slower than a name
+_PLAIN = Codec.NONE  # looking up an Enum's member takes longer than looking up a name
 
 
 class LogApi(ABC):
@@ -122,7 +122,7 @@ class LogApi(ABC):
     def append_many(
         self, records: Iterable[bytes | AppendableRecord], *, codec: CodecName | None = None
     ) -> tuple[int, int]:
-        """Append records, all or none; returns the first and the last offset. Plain bytes are a value.
+        """Append records (bytes: a value only), all or none; returns the first and the last offset.
 
         They become one batch, or several if one would be larger than `max.message.bytes` (1 MiB by default).
         After an error none of them is in the log, and readers see all of them at the same time. After a

@@ -113,7 +113,7 @@ def _written_size(disk: DiskReader, path: str, size: int, last: BatchRow | None)
 
 
 def _listed(disk: DiskReader, directory: str) -> dict[str, int]:
-    """The names in the directory and the sizes of .log files, listed until the names are twice the same."""
+    """The names in the directory and the sizes of .log files, once two listings agree on the names."""
     names = disk.list_sizes(directory, _LOG)
     for _ in range(_MOST_LISTINGS):
         before, names = names, disk.list_sizes(directory, _LOG)

@@ -36,7 +36,7 @@ class EpochsFile:
             entries = read_epochs(self._disk, self._path)
         except CorruptCheckpointError as error:
             note = (
-                f"{error} Its leader epochs are taken from the batches instead. A broker takes the log "
+                f"{error} The leader epochs are taken from the batches instead. A broker takes the log "
                 "directory offline because of such a file; `stratalog recover` rewrites it."
             )
             if note != self.note:

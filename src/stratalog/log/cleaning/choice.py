@@ -141,7 +141,7 @@ def cleanable_offsets(log: LogFacts, checkpoint: int | None, now: int) -> Cleana
     if lag_ms > 0:
         young = (s for s in _closed_from(log, first_dirty) if s.largest_timestamp > now - lag_ms)
         ends += [(segment.base_offset, CleanableEnd.MIN_LAG) for segment in list(young)[:1]]
-    # If several bounds are equal, the active segment is the reason given: it stays one when the others move.
+    # If several bounds are equal, the active segment is the reason given: it is a bound that always remains.
     end, bound = min(ends, key=lambda found: (found[0], found[1] is not CleanableEnd.ACTIVE))
     # The bound may lie in the clean part if the high watermark is no longer known. Then nothing is cleaned.
     return CleanableOffsets(first_dirty, max(first_dirty, end), bound, resets)

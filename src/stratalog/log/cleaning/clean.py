@@ -117,10 +117,10 @@ def clean_log(
     what an earlier one has written. Nothing is filtered then; the result has no groups and ends where the map
     was full.
 
-    `check_done` is called for every run, of a megabyte or less as a rule; its error stops the cleaning.
-    Unfinished files are then deleted; finished groups stay. `throttle` is called with all bytes read and
-    written, `on_read` with those read. A damaged batch is a CorruptRecordError; its group of segments is then
-    unchanged.
+    `check_done` is called for every run of batches, usually a megabyte or less. If it raises an error, the
+    cleaning stops: unfinished files are deleted, finished groups stay. `throttle` is called with the number
+    of bytes read and written, `on_read` with the number read. A damaged batch is a CorruptRecordError; its
+    group of segments is then unchanged.
     """
     stats = CleanerStats()
     if log.first_dirty_offset >= log.first_uncleanable_offset:
@@ -176,7 +176,7 @@ class SegmentRules:
 
 
 class Cleaning:
-    """One run of the cleaner over a log, or over some of its groups; transactions are tracked across groups.
+    """One round of the cleaner over a log, or some of its groups; transactions are tracked across groups.
 
     `before` are the producers that have records without a marker before the first of these groups. `threads`
     is how many threads decode, as for a `RunReader`.
@@ -234,8 +234,8 @@ class Cleaning:
             if self._note_keys(offset_map, segment, transactions):
                 logger.debug("%s: the offset map is full with %d keys", segment.log_path, offset_map.size)
                 break
-            # Offsets may be missing at the end of a segment; without this the log would stay dirty there
-            # forever.
+            # Offsets may be missing at the end of a segment. If the map ended at the last record, the log
+            # would stay dirty there forever.
             following = dirty[index + 1].base_offset if index + 1 < len(dirty) else end
             offset_map.latest_offset = following - 1
         offset_map.settle()
@@ -273,7 +273,7 @@ class Cleaning:
             for run in runs:
                 self._check_done()
                 self._throttle(run.size)
-                # What was read backwards to no avail is not counted again.
+                # Bytes that were already read backwards, in vain, are not counted a second time.
                 again = min(run.size, self._read_in_vain)
                 self._read_in_vain -= again
                 self._on_read(run.size - again)

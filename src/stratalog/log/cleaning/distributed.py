@@ -9,7 +9,8 @@ Theory of operation. The log has groups of segments, as in `clean.py`; each grou
 3. A task for each group rewrites it, with the cleaner's own code, into a folder of its own inside the log's
    directory. A task that is killed or run twice leaves a folder that nobody uses.
 4. Another task reads each new file back and checks it.
-5. This process moves the files into the log's directory and swaps them for the old ones, group by group.
+5. This process, the driver, moves the files into the log's directory and swaps them for the old ones, group
+   by group.
 
 Until the last step nothing of the log is changed, so an error of a task is an error of this log alone. There
 is no bound on the number of keys, so one round cleans all of the dirty part. `task_folders.py` removes the
@@ -265,7 +266,7 @@ def read_keys(disk: DiskReader, plan: CleaningPlan, number: int) -> Generator[Re
 
 
 def open_before(plan: CleaningPlan, data: Sequence[SegmentData]) -> list[OpenData]:
-    """For each group, the producers with records but no marker yet before it."""
+    """For each group, the producers that have records but no marker yet before the group."""
     found, now = [], NO_DATA
     for group in plan.groups:
         found.append(now)
@@ -337,8 +338,8 @@ def prove_group(disk: DiskReader, done: RewrittenGroup) -> None:
 def _other_bytes(path: str) -> DiskError:
     return DiskError(
         path,
-        "a compaction wrote this file, and reads other bytes from it. Check the disk and the memory of the "
-        "machine that wrote it, then run again.",
+        "a compaction wrote this file, and reads back other bytes than it wrote. Check the disk and memory "
+        "of the machine that wrote it, then run again.",
         errno.EIO,
     )
 

@@ -101,7 +101,8 @@ class PartitionFiles:
                     "it is a symbolic link: the file that it points to would keep the records.",
                 )
             if entry.name != file.name:
-                # A broker reads only the offset, and opens the file with the usual name for it.
+                # A broker takes only the offset from this name, and opens the file whose name has all twenty
+                # digits of that offset.
                 raise InvalidNameError(
                     self._name(entry.name),
                     f"it would be mistaken for {file.name}, and its records would not be searched. Move it "

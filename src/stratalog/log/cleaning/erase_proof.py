@@ -78,7 +78,7 @@ def sha256_of(file: BatchFile) -> str:
 
 
 def _changed(file: BatchFile, numbers: NDArray[np.int64], digest: Any) -> Iterator[bytes]:
-    """The batches with these numbers; all others go into the digest, then the number of all batches."""
+    """The batches with these numbers; the digest gets all others, and then the number of all batches."""
     count, end = 0, 0
     for data, headers, position in stream_batches(
         file.read_into, 0, file.size, path=file.log_path, check_crc=True
@@ -106,7 +106,7 @@ def _compare(old: bytes, new: bytes, selection: Selection, removed: Removed, pat
     offset = before.facts.last_offset
     if list(after) != expected:
         raise EraseProofError(
-            path, f"the batch that ends at offset {offset} has different records than before."
+            path, f"the batch that ends at offset {offset} does not have exactly the records that stay."
         )
     if before.is_control or not gone or not _is_same_batch(before, after, is_empty=not expected):
         raise EraseProofError(

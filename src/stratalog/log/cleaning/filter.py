@@ -56,8 +56,8 @@ class Rules:
 class FilteredRun(NamedTuple):
     """What is left of a run; `batches` are the rows of `data`, in memory that is used again.
 
-    `keep` says for each record of the run whether it stays, `is_dropped` for each batch whether all its
-    records are removed because it was aborted, or is a marker that is not needed any more.
+    `keep` says for each record of the run whether it stays. `is_dropped` says for each batch whether all its
+    records are removed because the batch was aborted, or is a marker that is not needed any more.
     """
 
     data: Bytes
@@ -226,7 +226,7 @@ def compress_spans(written: Bytes, spans: NDArray[np.int64]) -> Bytes:
 
 
 def _horizon_ms(rules: Rules) -> int:
-    """The delete horizon of a tombstone that is first seen now; -1, which means none, if the sum overflows.
+    """The delete horizon of a tombstone that is first seen now; -1 (no horizon) if the sum overflows.
 
     Kafka's sum wraps to a negative number then, and the batch gets no horizon either.
     """

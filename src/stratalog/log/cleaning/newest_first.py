@@ -9,11 +9,11 @@ from the first to the last: otherwise a crash could leave old records of a key w
 That is not possible for every log. Whether a transaction was aborted and whether its marker is still needed
 depend on what came before, a map that becomes full must hold the first records and not the last, and the
 offset indexes must show where batches start. `NewestFirst.read` then returns None, and the log is read
-forwards as if nothing had happened. The spool is never larger than one segment, nor than a quarter of the
-free space, and leaves room for two segments: the new ones need it. If a segment does not fit into it as a
-whole, this segment and all older ones are read again in the second pass. If the spool cannot be read back
-(`LostSpoolError`), or if the new segments need its room after all, it is given up, and the originals are read
-again.
+forwards as if nothing had happened. The spool takes at most the size of one segment, and at most a quarter
+of the free space. It leaves room for two segments, because the new ones need it. If what stays of a segment
+does not fit into the spool as a whole, this segment and all older ones are read again in the second pass. If
+the spool cannot be read back (`LostSpoolError`), or if the new segments need its room after all, it is given
+up, and the originals are read again.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ another client's key, whose record would then be removed. 120 bits of the hash a
 the slot: docs/decisions/0018-keyed-hash.md has the odds.
 
 A map takes as many keys as Kafka's map of the same size, whose entries have 24 bytes. So a round of cleaning
-ends at the same offset as Kafka's. An entry here has only 16 bytes. So at most three of four slots are used,
-and searches are short. There is also room for two bits for each offset: whether it was stored, and whether it
-is the last of its key. With these bits the second pass needs neither hashes nor lookups for the records that
-the first pass has seen. Kafka: SkimpyOffsetMap, with MD5
+ends at the same offset as Kafka's. An entry here has only 16 bytes, so there is memory to spare. It allows
+one slot in four to stay empty, which keeps searches short. It also allows two bits for each offset: whether
+it was stored, and whether it is the last of its key. With these bits the second pass needs neither hashes nor
+lookups for the records that the first pass has seen. Kafka: SkimpyOffsetMap, with MD5
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class OffsetMap:
         self.hash_rows(data, rows, hashes)
         _, is_full = self.put_records(np.zeros(1, BATCH), np.zeros(1, np.bool_), rows, hashes, 0)
         if is_full:
-            raise UsageError(f"{len(keys)} keys do not fit a map for {self.capacity}.")
+            raise UsageError(f"{len(keys)} keys do not fit into a map that has room for {self.capacity}.")
 
     def put_sampled(
         self,

@@ -188,8 +188,8 @@ class NotBackwardsError(Exception):
 class BackwardSource:
     """Reads a file backwards, part by part, from its end down to a position; for one thread at a time.
 
-    `starts` are positions at which batches start, in order. `expect_read` is told what is read next: systems
-    read ahead only forwards.
+    `starts` are positions at which batches start, in order. `expect_read` is told what is read next, because
+    operating systems read ahead only forwards.
     """
 
     __slots__ = ("_end", "_expect_read", "_expected", "_file", "_position", "_starts", "part_size")

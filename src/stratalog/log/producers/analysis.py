@@ -104,9 +104,9 @@ def replay_batches(state: ProducerStateManager, data: Any, batches: BatchTable) 
 
 
 def _that_matter(batches: BatchTable, origin: AppendOrigin) -> Iterable[int]:
-    """The rows to check. A leader usually sends batches of one producer, of which only the last ones matter.
+    """The rows to check. Replicated batches are often all of one producer: then only the last ones matter.
 
-    The first one is kept too, because a transaction may begin with it.
+    The first one is checked too, because a transaction may begin with it.
     """
     count = len(batches)
     if origin is not AppendOrigin.REPLICATION or count <= BATCHES_TO_RETAIN + 1:

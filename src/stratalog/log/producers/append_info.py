@@ -131,8 +131,8 @@ class ProducerAppendInfo:
         if producer_epoch > current:
             return
         # The coordinator sends the same marker again, because the response was lost or the coordinator has
-        # restarted: the transaction has already ended, and the log accepts the marker a second time. An epoch
-        # that is already the highest possible is also sent unchanged.
+        # restarted: the transaction has already ended, and the log accepts the marker a second time. If the
+        # epoch is already the highest possible, it cannot be raised: the first marker also has it unchanged.
         ended = self.updated.current_txn_first_offset is None or producer_epoch == INT16_MAX
         if not (producer_epoch == current and ended):
             self._stale_epoch(producer_epoch, offset)

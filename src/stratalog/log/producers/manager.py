@@ -246,7 +246,7 @@ class ProducerStateManager:
         for producer_id, entry in known.items():
             current = self.producers.get(producer_id)
             begun = None if current is None else current.current_txn_first_offset
-            # If its first records were deleted here, the transaction seems to begin later.
+            # If the transaction's first records were deleted in this copy, it seems to begin later here.
             if begun is not None and begun != entry.current_txn_first_offset:
                 self._ongoing.pop(begun)
             if begun is not None and begun == entry.current_txn_first_offset:

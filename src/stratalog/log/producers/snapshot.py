@@ -8,13 +8,13 @@ at  size  field
           0   8  producer_id
           8   2  producer_epoch
          10   4  last_sequence              -1: no batch is known
-         14   8  last_offset                -1 likewise
-         22   4  offset_delta               last minus first offset of that batch; 0 likewise
+         14   8  last_offset                -1: no batch is known
+         22   4  offset_delta               last minus first offset of that batch; 0: no batch is known
          26   8  timestamp
          34   4  coordinator_epoch          -1: no marker was seen
          38   8  current_txn_first_offset   -1: no transaction is open
 
-It has only the newest batch of each producer. So after a restart, an older batch that is sent again is
+The file has only the newest batch of each producer. So after a restart, an older batch that is sent again is
 refused as out of order, and not recognised as a duplicate. Kafka: ProducerStateManager.readSnapshot,
 writeSnapshot
 """

@@ -84,7 +84,7 @@ class SnapshotFiles:
         """Write a snapshot, over an older file of the same name; returns its path."""
         path = self.path(offset)
         if self._disk.exists(path):
-            # Truncated first; Kafka does not, and the tail of a longer file then breaks the CRC.
+            # Truncated first. Kafka does not truncate it: the tail of a longer old file then breaks the CRC.
             changing(self._disk).truncate(path, 0)
         else:
             changing(self._disk).create(path)

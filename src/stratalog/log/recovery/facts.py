@@ -111,11 +111,11 @@ def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Fi
     words = f"{why} The log now starts at offset {start}, with its first segment. "
     if epochs:
         known = epochs[0].start_offset
-        words += f"Its leader epochs begin at offset {known}: that is probably where it started."
-        advice = f"If it did, delete the records before offset {known} again"
+        words += f"Its leader epochs begin at offset {known}: that is probably where it started before."
+        advice = f"If it started there, delete the records before offset {known} again"
     else:
-        words += "It may have started anywhere between that offset and its high watermark."
-        advice = "If some were, delete them again"
+        words += "Before, it may have started anywhere between that offset and its high watermark."
+        advice = "If there are such records, delete them again"
     return [
         Finding(
             kind=FindingKind.UNKNOWN_START,

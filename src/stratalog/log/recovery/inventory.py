@@ -9,6 +9,7 @@ of these steps. Kafka then reads the names like this (LogLoader, before it loads
 2. Any other .log.swap is complete. These files replace everything from the lowest of them to the end of the
    highest, including indexes and snapshots; what they replace is garbage.
 3. The .swap files lose their suffix.
+4. An index without its .log is garbage. (Kafka deletes it later, while it loads the segments.)
 
 Nothing is changed here. `steps` turn the real directory into the virtual one. After a power cut only some of
 the steps may be on the device, and the next recovery must still find the same virtual directory. So a file

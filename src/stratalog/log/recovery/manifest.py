@@ -64,7 +64,7 @@ def is_same_range(kept: ManifestEntry, other: ManifestEntry) -> bool:
 def format_line(kept: ManifestEntry) -> bytes:
     """The entry as a line of JSON."""
     fields = asdict(kept)
-    if not kept.run:  # kept by something else than the recovery of a log directory
+    if not kept.run:  # kept by something other than the recovery of a log directory
         del fields["run"]
     return json.dumps(fields).encode("ascii") + b"\n"
 
@@ -91,8 +91,8 @@ def kept_parts(runs: list[tuple[int, bool]], name: str) -> tuple[KeptPart, ...]:
 
 
 def _is_origin(kept: ManifestEntry) -> bool:
-    """Whether the bytes can come from there. A file name that contains a path would lead a restored file out
-    of the folder that the user has named."""
+    """Whether the line names a possible origin of the bytes. A file name that contains a path would lead a
+    restored file out of the folder that the user has named."""
     return (
         is_path_text(kept.directory)
         and is_name(kept.partition)

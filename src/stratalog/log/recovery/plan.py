@@ -213,7 +213,7 @@ class _Planner:
         self._splits = [split for split in self._splits if split.files.base_offset not in gone]
         end = sequence.log_end_offset
         if sequence.is_below_start:
-            why = f"the log ends before its start at {end}"
+            why = f"the log ends at offset {end}, before its start"
         else:
             why = f"the log is cut at offset {end}, before this segment"
         cuts = []
@@ -273,8 +273,8 @@ class _Planner:
         self._say(
             FindingKind.GAP,
             files.log_name,
-            f"Batches after damage that are kept: {salvage.batches_count}. Ranges of bytes that are not: "
-            f"{len(salvage.left_out)}.",
+            f"Batches after damage that are kept: {salvage.batches_count}. "
+            f"Ranges of bytes that are not kept: {len(salvage.left_out)}.",
             "The segment is rewritten without these ranges. Followers will not fill the gap.",
         )
 
@@ -299,7 +299,7 @@ class _Planner:
     def _write_split(self, split: _Split) -> None:
         """Write the pieces as .cleaned, rename them to .swap, last one first, then replace the segment."""
         log = split.files.log
-        why = f"{split.files.log_name} is split: its offsets are too wide"
+        why = f"{split.files.log_name} is split: its offsets are too far apart"
         names = []
         for state, scan in zip(split.states, split.scans, strict=True):
             size = min(state.size, scan.valid_size)

@@ -254,7 +254,7 @@ class Quarantine:
         return kept
 
     def _claim(self, kept: ManifestEntry) -> ManifestEntry:
-        """The line of bytes that are already kept; a new line if the old one is of a run that has ended."""
+        """The line of bytes that are already kept; a new one if it is of a run whose lines do not count."""
         run = self._run_of(kept)
         if run is None:
             return kept

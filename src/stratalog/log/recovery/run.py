@@ -104,8 +104,8 @@ def _with_flushed_damage(
     """The survey and the results with which damage in flushed segments can be salvaged too.
 
     A segment below the recovery point is never cut, because a replica may have its records. `salvage` says
-    that there is none, and `scan_all` that these segments matter. So the partition is looked at once more, as
-    if nothing from its first damaged segment on had been flushed.
+    that there is no replica, and `scan_all` that these segments matter. So with both, the partition is
+    surveyed once more, as if nothing from its first damaged segment on had been flushed.
     """
     damaged = (
         state.base_offset

@@ -149,7 +149,8 @@ class SmallFiles:
         kept = set(snapshots.offsets)
         for offset, fact in self._survey.inventory.snapshots.items():
             if offset not in kept:
-                self.steps.append(Delete(file=fact, why="no segment begins here, and no log ends here"))
+                why = "no segment begins here, and the log does not end here"
+                self.steps.append(Delete(file=fact, why=why))
 
     def _write_epochs(self, epochs: EpochStitch, *, is_cleared: bool) -> None:
         survey, entries = self._survey, epochs.entries

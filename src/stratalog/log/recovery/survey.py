@@ -235,15 +235,15 @@ class _Surveyor:
             start = self._last_indexed_position(files, checks[files.base_offset])
             last = self._find(path, start, files.log.size, kernel.LAST, 0)
         except CorruptRecordError as error:
-            # A broker refuses to start because of it. So the segment is recovered in spite of the
-            # clean-shutdown file: the readable batches are worth more.
+            # If the length is impossible, a broker refuses to start because of it. So the segment is
+            # recovered in spite of the clean-shutdown file: the readable batches are worth more.
             checks[files.base_offset] = replace(checks[files.base_offset], is_log_broken=True)
             self._findings.append(
                 Finding(
                     kind=FindingKind.DAMAGE_BELOW_RECOVERY_POINT,
                     file=files.log_name,
                     words=str(error),
-                    consequence="A broker refuses to start because of it. The segment is recovered.",
+                    consequence="A broker may refuse to start because of it. The segment is recovered.",
                 )
             )
             return None
