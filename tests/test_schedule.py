@@ -10,10 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.schedule import Fit, fixed_costs, known_costs, predict, rate, read_costs, stages, write_costs
+from benchmarks.schedule import (
+    Fit,
+    disk_share,
+    fixed_costs,
+    known_costs,
+    predict,
+    rate,
+    read_costs,
+    stages,
+    write_costs,
+)
 from benchmarks.schedule_model import Costs, Fleet, Luck, Schedule, Unit, simulate
 from benchmarks.schedule_petabyte import Estimate, cores_that_pay, in_order, in_turns, limits
-from benchmarks.schedule_runs import Target, per_pack_costs
+from benchmarks.schedule_runs import PlainRates, Target, per_pack_costs
 
 ROOT = Path(__file__).parent.parent
 ONE_CORE, TWO_CORES = Fleet(cores=1), Fleet(cores=2)
@@ -189,17 +199,34 @@ def test_a_rate_is_what_the_larger_run_takes_longer() -> None:
 def test_a_prediction_is_the_session_and_the_schedule() -> None:
     target = Target(name="two", master="local[2]", environ={}, cores=2)
     costs = Costs(core_rate=100e6, session_s=4, worker_s=1)
-    fit = Fit(costs={"two": costs}, cold_rate=50e6, disk_rate=80e6, crowding=1.25, result_size=1)
+    fit = Fit(costs={"two": costs}, disk_share=0.5, plain_rate=1, crowding=1.25, result_size=1)
 
     # 4 GB in 32 segments on two cores of 80 MB/s each.
     assert len(stages(10**9, 4)[1]) == 32
-    assert predict(fit, target, 10**9, 4, cached=True) == pytest.approx(4 + 1 + 25)
-    # Not cached, each core processes 40 MB/s, and the disk gives each as much.
-    assert predict(fit, target, 10**9, 4, cached=False) == pytest.approx(4 + 1 + 50)
+    assert predict(fit, target, 10**9, 4, None) == pytest.approx(4 + 1 + 25)
+    # Not cached, each core also waits half the time of a plain reader: 12.5 + 12.5 s for each GB.
+    assert predict(fit, target, 10**9, 4, PlainRates(one=40e6, together=80e6)) == pytest.approx(4 + 1 + 50)
+    # A disk that gives no more to two readers than to one is the limit: twice 30 MB/s for both.
+    assert predict(fit, target, 10**9, 4, PlainRates(one=30e6, together=30e6)) == pytest.approx(
+        4 + 1 + 4000 / 60
+    )
+
+
+def test_what_a_disk_adds_is_a_share_of_the_time_of_a_plain_reader() -> None:
+    fitted = {
+        **{"one_s": 2.0, "one_cold_s": 3.0, "one_plain_s": 2.0},
+        **{"both_s": 4.0, "both_cold_s": 6.0, "both_plain_s": 4.0},
+    }
+
+    assert disk_share(fitted) == pytest.approx(0.5)
+    # Noise can make an audit that is not cached the faster one.
+    assert disk_share({**fitted, "one_cold_s": 1.0, "both_cold_s": 2.0}) == pytest.approx(0.01)
 
 
 def test_costs_are_kept_in_a_file(tmp_path: Path) -> None:
-    fit = Fit(costs={"one": Costs(core_rate=2.5e9)}, cold_rate=1e9, disk_rate=2e9, crowding=1, result_size=99)
+    fit = Fit(
+        costs={"one": Costs(core_rate=2.5e9)}, disk_share=0.8, plain_rate=2e9, crowding=1, result_size=99
+    )
 
     write_costs(tmp_path / "new" / "costs.json", fit)
 
