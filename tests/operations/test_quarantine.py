@@ -139,7 +139,7 @@ def test_in_a_folder_a_restored_file_has_the_name_that_dump_needs(tmp_path: Path
 
     assert (tmp_path / "folder" / name).read_bytes() == cut["txn-0"]
     assert done.words() == []
-    assert f"name it {name} to dump it" in other.words()[0]
+    assert f"rename it to {name}: `stratalog dump`" in other.words()[0]
     assert request.listed().words() == []
     with pytest.raises(UsageError, match="exists already"):
         request.restore(wanted, str(tmp_path / "folder"))

@@ -210,7 +210,7 @@ class LogHome:
             except NeedsRecoveryError as error:
                 if not self._is_lone:
                     raise
-                logger.warning("%s is recovered: %s.", self.directory, error.finding)
+                logger.warning("recovering %s: %s.", self.directory, error.finding)
             # After a clean close everything is on the device, so only the end of the log is scanned.
             self._recover(config, clock, INT64_MAX if is_clean else 0, before_change, quarantine)
             return open_log()

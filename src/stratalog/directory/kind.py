@@ -4,7 +4,7 @@ found in the directory                                    what it is
 meta.properties, or __cluster_metadata-0                  a broker's, as are the others in its log.dirs
 a checkpoint of recovery points, watermarks, cleaning     a log directory of ours
 log directories                                           their parent: refused
-segments, but no partition's folder                       one partition's directory: refused
+segments, but no partition with files                     one partition's directory: refused
 partitions with files of a log in them                    a log directory of ours
 a clean-shutdown file, a journal or a note of ours        a log directory of ours
 `.lock` or empty partitions, and nothing else             a log directory of ours, not written to yet

@@ -153,7 +153,7 @@ def check_named_once(disk: DiskReader, paths: Sequence[str]) -> None:
 
 
 def find_same(disk: DiskReader, paths: Sequence[str]) -> dict[str, str]:
-    """The paths that are the same directory as an earlier one (as a link or mount), each with that one."""
+    """The paths that, through a link or a mount, are the same directory as an earlier path, each with it."""
     first: dict[FileId, str] = {}
     same = {}
     for path in paths if len(paths) > 1 else ():

@@ -8,9 +8,10 @@ before loading   a log directory on a read-only file system, which it cannot loc
                  meta.properties of every directory: missing, garbled, of two nodes or clusters; the
                  cluster's metadata (metadata_refusals.py)
 while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
-                 garbled checkpoint, partition.metadata or leader epochs, a file that it may not read or
-                 write, damage at the end of a log that was shut down cleanly; files are also checked in
-                 folders marked -delete and -stray, which it loads before it removes or keeps them
+                 folder in the place of a file, a garbled checkpoint, partition.metadata or leader epochs, an
+                 entry of another version in a .txnindex, a file that it may not read or write, damage at the
+                 end of a log that was shut down cleanly; files are also checked in folders marked -delete and
+                 -stray, which it loads before it removes or keeps them
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
 directory is the last one or has the cluster's metadata. Faults that do not keep a broker from starting are

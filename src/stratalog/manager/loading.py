@@ -201,7 +201,7 @@ class Loading:
         """Rename a stray partition to -stray, unopened. (A broker loads it first, and never closes it.)"""
         name = partition_directory_name(entry.topic_partition, DirectoryState.STRAY, uuid4().hex)
         path = join_path(directory.path, name)
-        words = "%s in %s is a stray partition and is renamed to %s: %s"
+        words = "%s in %s is a stray partition, and gets the name %s: %s"
         logger.warning(words, entry.name, directory.path, name, reason)
         directory.before_change()
         disk.rename(directory.layout.path(entry), path)
@@ -217,7 +217,7 @@ def _open(opening: LogOpening, directory: LogDirectory, entry: PartitionEntry, s
     try:
         return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)
     except NeedsRecoveryError as error:
-        logger.warning("%s is repaired: %s", directory.layout.path(entry), error.finding)
+        logger.warning("repairing %s: %s", directory.layout.path(entry), error.finding)
     config = opening.topics.of(entry.topic_partition.topic)
     repair_partition(opening.disk, opening.clock, directory, entry.name, config)
     return opening.open(directory, entry.name, entry.topic_partition, log_start_offset=start)

@@ -133,9 +133,8 @@ class LogManager:
     def startup(self) -> None:
         """Lock, recover and open everything, and begin the scheduled work.
 
-        LogDirLockedError if a directory is in use, UsageError if directories do not belong together,
-        DiskError if none can be used; then no lock is held. If only some cannot be used, these are offline
-        afterwards.
+        A directory that cannot be used is offline afterwards. LogDirLockedError, TwoNodesError, UsageError (a
+        partition is there twice) or DiskError (no directory can be used) end it; then no lock is held.
         """
         with self._life.lock:
             self._life.begin()
@@ -155,7 +154,7 @@ class LogManager:
             delay_ms = self.topics.defaults.file_delete_delay_ms
             self._removal.leftovers(self.directories, max(self.config.log_initial_task_delay_ms, delay_ms))
         self._housekeeping.begin(self._schedule, self.config)
-        # Retention and the cleaner need known settings: with the defaults they would delete records.
+        # Retention and the cleaner need known settings: with the defaults, wrong records could be deleted.
         if metadata is not None or self._is_configured:
             # Kafka's own topics are compacted by settings that only the cluster's metadata has.
             known = INTERNAL_TOPICS if metadata is not None else {*filter(self.topics.has, INTERNAL_TOPICS)}

@@ -37,7 +37,8 @@ def open_directories(starting: Starting, session: Session) -> tuple[TopicConfigs
     """Open the session; returns the topics' settings, and the metadata if there is any.
 
     A directory whose disk fails goes offline. NotALogDirectoryError if one is something else,
-    LogDirLockedError if one is in use, DiskError if none is left.
+    LogDirLockedError if one is in use, TwoNodesError if they belong to different nodes, UsageError if a
+    partition is there twice, DiskError if none is left.
     """
 
     def find(moves: Collection[PendingMove] = ()) -> Node:

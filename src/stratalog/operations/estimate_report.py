@@ -195,7 +195,7 @@ def _tables(report: EstimateReport) -> list[Table]:
                 ">bytes",
                 ">cleanable",
                 ">freed",
-                ">of it",
+                ">of bytes",
                 ">lost",
                 ">deleted",
             ],

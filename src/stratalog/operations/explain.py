@@ -206,14 +206,17 @@ def compaction_answer(decision: Decision, log: LogToClean) -> Answer:
             rule="active segment", words=f"{CleanableEnd.ACTIVE.value}; it is rolled by segment.ms or size"
         )
     if base_offset >= log.first_uncleanable:
-        here = f"in this log that includes this segment, which starts at offset {base_offset}"
+        here = (
+            f"so nothing from offset {log.first_uncleanable} on is cleaned, and this segment starts at "
+            f"{base_offset}"
+        )
         return Answer(rule=_BOUNDS[log.bound], words=f"{log.bound.value}; {here}")
     if decision.end_offset <= log.first_dirty:
         return Answer(rule="clean", words=f"it was cleaned: the cleaner's checkpoint is {log.first_dirty}")
     eligibility = log.eligibility
     words = f"{eligibility.value}: {log.ratio:.2f} of the log is dirty, the limit is {log.min_ratio:.2f}"
     if eligibility is Eligibility.OVERDUE:
-        words += f", but it is {span_text(log.compaction_delay_ms)} late"
+        words += f", but the cleaning is {span_text(log.compaction_delay_ms)} late"
     return Answer(rule=_ELIGIBLE[eligibility], words=words, is_change=log.is_eligible)
 
 

@@ -84,7 +84,7 @@ class Maintenance(NodeRequest):
         read.
         """
         now = self.clock()
-        # The whole run uses one time: a second run with the same time would find nothing to do.
+        # One time for the whole run, so that a second run with the same time would find nothing to do.
         fixed = replace(self, clock=lambda: now)
         opening = fixed.opening(on_progress)
         with opening.opened(dry_run=self.dry_run) as opened:

@@ -89,8 +89,8 @@ class QuarantineReport(Report):
         if self.target is None or _is_of_segment(last_name(self.target)):
             return []
         return [
-            "`stratalog dump` goes by the name of a file, which must begin with an offset: name it "
-            f"{found.entry.file} to dump it."
+            f"To dump the file, rename it to {found.entry.file}: `stratalog dump` goes by the name of a "
+            "file, which must begin with an offset."
             for found in self.ranges
         ]
 

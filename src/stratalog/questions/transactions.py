@@ -116,7 +116,9 @@ class TransactionsReport(Report):
                 f"{counted(most.held_back, 'offset')}. `kafka-transactions abort --start-offset "
                 f"{most.first_offset}` on a running broker ends it."
             )
-        return found if not self.problems else f"{found} {len(self.problems)} partitions could not be read."
+        if not self.problems:
+            return found
+        return f"{found} {counted(len(self.problems), 'partition')} could not be read."
 
     def _elsewhere(self) -> str:
         """Names the partitions of open transactions that these directories lack."""

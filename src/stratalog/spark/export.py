@@ -236,7 +236,7 @@ def _writable(frame: DataFrame, format_name: str) -> DataFrame:
     def column(name: str) -> Column:
         kind = frame.schema[name].dataType
         if not isinstance(kind, BinaryType | ArrayType | MapType | StructType):
-            # Of these only a decoded key or value can be null, and it is never the only column.
+            # Of these, only columns that decoding makes can be null, and such a column is never the only one.
             return F.col(name)
         text = F.base64(name) if isinstance(kind, BinaryType) else F.to_json(name)
         return (F.coalesce(text, F.lit("")) if is_single else text).alias(name)

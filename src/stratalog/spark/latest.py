@@ -54,7 +54,8 @@ def latest(
         raise UsageError("latest reads records with keys: leave out decode and includeControl.")
     wanted = list(parsed.columns if columns is None else columns)
     needed = [*dict.fromkeys([*wanted, *PLACE, *([] if tombstones else ["value"])])]
-    # Both reads must end at the same offsets; a client of Spark Connect may not see the files.
+    # Both reads must end at the same offsets. With Spark Connect these are not set, because the client may
+    # not see the files.
     ends = {} if context_of(spark) is None else _ends(parsed)
     tell = _Once(on_omission or Warner())
     asked = {"topics": topics, "since": since, "until": until, "on_omission": tell, **options, **ends}

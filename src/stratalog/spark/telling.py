@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.accumulators import AccumulatorParam, _deserialize_accumulator
 
-from stratalog.jobs.reading.omissions import Omission, OnOmission
+from stratalog.jobs.reading.omissions import Omission, OmissionKind, OnOmission
 
 # Not for users: the option that says where a worker reports what it leaves out.
 ADDRESS_OPTION = "tellOmissionsTo"
@@ -54,7 +54,8 @@ def tell_stderr(omission: Omission) -> None:
 
     On a cluster, stderr is in the executor's log.
     """
-    print(f"stratalog: records were left out: {omission}", file=sys.stderr, flush=True)
+    what = "not decoded" if omission.kind is OmissionKind.UNDECODED else "records were left out"
+    print(f"stratalog: {what}: {omission}", file=sys.stderr, flush=True)
 
 
 class _Teller:

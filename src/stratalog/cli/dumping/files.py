@@ -17,7 +17,7 @@ from stratalog.errors import (
 )
 from stratalog.files.reading import DiskReader
 
-# In JSON, no line for the file itself is printed here: a log prints its own line, the other kinds print none.
+# In JSON, no line of type `file` is printed for these: a log prints its own, and the last three have none.
 _WITHOUT_LINE = (
     DumpedKind.LOG,
     DumpedKind.CHECKPOINT,

@@ -79,7 +79,7 @@ class SchemaStore:
         return sorted({key.subject for key, each in self.versions.items() if not each.is_deleted})
 
     def texts_before(self, schema: StoredSchema, context: str = DEFAULT_CONTEXT) -> list[str]:
-        """The texts of all schemas that this one needs, each once, and after those that it needs itself."""
+        """The texts of all schemas that this one needs, each once; each comes after those that it needs."""
         texts: dict[SchemaVersion, str] = {}
         self._collect(schema, context, texts, ())
         return list(texts.values())

@@ -75,7 +75,7 @@ class Ledger:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedFile:
-    """A finished file of a task: its place, its final place (both below the folder), how many rows."""
+    """A finished file of a task: its place, its final place (both below the folder), its rows and bytes."""
 
     staged: str
     target: str

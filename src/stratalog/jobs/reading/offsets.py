@@ -140,7 +140,10 @@ def count_between(begin: Mapping[TopicPartition, int], now: Mapping[TopicPartiti
 
 
 def is_to_wait(count: int, *, at_least: int, waited_ms: int, max_delay_ms: int) -> bool:
-    """Whether a trigger waits for more than `count` offsets. Spark: KafkaMicroBatchStream.delayBatch"""
+    """Whether a trigger that could read `count` offsets waits for more.
+
+    Spark: KafkaMicroBatchStream.delayBatch
+    """
     return count < at_least and waited_ms < max_delay_ms
 
 

@@ -8,8 +8,8 @@
 5. The journal names every staged file and its place. From here on the write will be completed, by this
    process or the next.
 6. The files are renamed into their logs (`directory/pending_write.py`).
-7. The logs are loaded and closed as at a clean shutdown; then the checkpoints are written, and last the
-   clean-shutdown file again, with its epoch.
+7. The logs are loaded and closed as at a clean shutdown. Then, unless the option sync is false, the
+   checkpoints are written, and last the clean-shutdown file again, with its epoch.
 
 If the process is killed before step 5 is complete, the directory has nothing of the write: recovery finds no
 new file in a log. If it is killed later, the next open completes the write. If the disk refuses the journal,

@@ -121,7 +121,7 @@ class WriteTarget:
             raise UsageError(f"{name} is one of Kafka's own topics, which only a broker writes.")
         if self.has_metadata:
             raise UsageError(
-                f"the cluster metadata in {self.directory} has no topic {name}: create it on the broker "
+                f"the cluster metadata of {self.directory} has no topic {name}: create it on the broker "
                 "first."
             )
         count = self.options.partitions_of(name)

@@ -49,6 +49,7 @@ from stratalog.operations.audit.partition_task import PartitionTask, look_at_par
 from stratalog.operations.audit.segment_task import AuditTask, audit_segment
 from stratalog.operations.audit.spots import Spot
 from stratalog.operations.named import listed_partitions, notes_on_names
+from stratalog.operations.words import sentence
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 
@@ -386,7 +387,7 @@ def _check_topic_id(partition: PartitionState, node: Node) -> list[Spot]:
     reason = node.stray_reason(key, facts.topic_id or known)
     if reason is None and facts.topic_id is None and known is not None and not facts.is_id_garbled:
         return [Spot(AuditKind.MISSING_TOPIC_ID, "partition.metadata", "The file is missing.")]
-    return [] if reason is None else [Spot(AuditKind.UNKNOWN_PARTITION, "", f"For this broker {reason}.")]
+    return [] if reason is None else [Spot(AuditKind.UNKNOWN_PARTITION, "", sentence(reason))]
 
 
 _SEVERITIES = [*Severity]

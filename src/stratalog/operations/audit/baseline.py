@@ -1,8 +1,9 @@
 """What an audit has read, kept with its report, so that the next one reads only what is new.
 
-For each segment without damage it stores the byte up to which it was read, the next offset there, and a
-checksum of the checksums so far. A later audit continues from that byte if the file is still the same.
-Audited bytes are not read again, so newer damage in them is not found; the report says so.
+For each segment without findings (notes do not count), it stores the byte up to which the segment was read,
+the next offset there, and a checksum of the checksums so far. A later audit continues from that byte if the
+file is still the same. Audited bytes are not read again, so newer damage in them is not found; the report
+says so.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ copy that a move has begun; directories marked -delete or -stray; files that wai
 deletion; and bytes that recovery has put into quarantine. Everything is searched before the first change.
 Then, as in `maintaining.py`, the clean-shutdown file is removed, the files are changed, and the
 clean-shutdown file is written again with the epoch it had. A run that finds nothing to erase changes nothing,
-except that it finishes interrupted replacements of segments. A killed run leaves a directory without a
-clean-shutdown file: once the directory is recovered, the next run finishes the erasing.
+except that it finishes interrupted replacements of segments and removes the folders of killed compactions. A
+killed run leaves a directory without a clean-shutdown file: once the directory is recovered, the next run
+finishes the erasing.
 
 The only setting of the topic that matters is whether it is tiered: copies in remote storage cannot be erased.
 """

@@ -40,7 +40,7 @@ R = TypeVar("R")
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """NUMBA_DISABLE_JIT=1: kernels are plain functions, so that coverage and debuggers see inside them."""
 PLAIN_BYTES = 64 << 10
-"""The size of the largest call that runs as plain Python; it takes some tens of milliseconds."""
+"""The size of the largest call that counts as small; plain Python takes some tens of milliseconds for it."""
 PLAIN_SECONDS = 0.3
 """How long all such calls of a process may take: about as long as importing Numba and loading kernels."""
 PLAIN_SECONDS_BEFORE_LOADING = PLAIN_SECONDS - 0.005

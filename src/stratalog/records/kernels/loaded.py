@@ -50,7 +50,7 @@ class _Unknown:
 
 
 UNKNOWN: Final = _Unknown()
-"""Returned instead of a result if there is no image for the arguments of a call."""
+"""Returned instead of a result if calls with these arguments cannot go through an image."""
 
 
 class _Missing:
@@ -58,7 +58,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""Returned instead of a result if Numba has not yet compiled the kernel for the arguments of a call."""
+"""Returned if there is no image yet: Numba has not compiled the kernel for such arguments."""
 
 
 class LoadedKernel:
