@@ -8,6 +8,7 @@ compiling   tells a listener when kernels are compiled, or cannot be cached
 crc32c      CRC-32C, and CRC-32 for old formats
 decode      where each key, value and header is
 encode      columns into the records of a batch
+fused_crc   CRC-32C of a block by two units of the CPU
 gather      keys, values and headers into Arrow's buffers
 hash        SipHash of record keys
 images      kernels as machine code that runs without Numba, in files and in memory

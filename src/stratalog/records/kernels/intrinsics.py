@@ -131,7 +131,7 @@ def move(typing_context: Any, to: Any, to_position: Any, data: Any, position: An
 def _crc_instruction() -> str | None:
     """The LLVM name of the CPU's CRC-32C instruction for eight bytes, if the compiler may use it."""
     machine, features = platform.machine().lower(), compiled_features()
-    if machine in ("x86_64", "amd64") and "sse4.2" in features:
+    if machine in ("x86_64", "amd64") and "crc32" in features:  # part of SSE 4.2
         return "llvm.x86.sse42.crc32.64.64"
     if machine in ("aarch64", "arm64") and "crc" in features:
         return "llvm.aarch64.crc32cx"

@@ -105,7 +105,7 @@ def counts_of(kernel: Kernel[..., Any]) -> tuple[int, int]:
 
 
 def compiled_features() -> frozenset[str]:
-    """The features of the CPU that Numba compiles for, by LLVM's names (`sse4.2`, `crc`).
+    """The features of the CPU that Numba compiles for, by LLVM's names (`crc32`, `crc`).
 
     These may be fewer than the CPU of this machine has, because of NUMBA_CPU_NAME. LLVM fails on an
     instruction that its target does not have.
