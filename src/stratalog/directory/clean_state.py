@@ -15,7 +15,7 @@ A recovery that cuts something off adds its random id to the note, and to the li
 directory is now (`recovery/earlier_cuts.py`). The note of such a recovery stays, even beside a
 clean-shutdown file, until a recovery has reported what was cut off.
 
-This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy.py`).
+This is the only code that writes or deletes a clean-shutdown file (`tests/test_tidy_locks.py`).
 Why: docs/decisions/0012-epoch-of-the-clean-shutdown-file.md.
 """
 

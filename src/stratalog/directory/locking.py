@@ -1,4 +1,4 @@
-"""Takes the locks of log directories: the only code that does (`tests/test_tidy.py`).
+"""Takes the locks of log directories: the only code that does (`tests/test_tidy_locks.py`).
 
 A program that changes a log directory locks it, and then checks the lock of each partition, because one may
 be open as a lone log (`lone_logs.py`). A partition may be a link to a directory elsewhere. A program that
