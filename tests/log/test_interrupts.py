@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,6 +19,8 @@ from stratalog.files.disk import Path as DiskPath
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.cleaning import clean, newest_first, output, parts, runs
 from stratalog.log.log import Log
+from stratalog.log.roller import Roller
+from stratalog.segment.segment import LogSegment
 from tests import profile
 from tests.log.cleaning.dirty import Dirty
 from tests.log.cleaning.small_pieces import SmallPieces
@@ -129,6 +132,31 @@ def test_an_interrupt_in_the_roll_of_an_append_leaves_the_record_out_and_the_log
 
         assert log.log_end_offset == 3
         check_goes_on(machine, log)
+
+
+@pytest.mark.parametrize("has_producer", [False, True])
+def test_an_interrupt_in_a_roll_for_a_full_index_leaves_the_set_out_and_the_log_well(
+    monkeypatch: pytest.MonkeyPatch, has_producer: bool
+) -> None:
+    _, machine, log = filled()
+    make = partial(produced, 1) if has_producer else lambda _, value, **named: batch(value, **named)
+    # More batches than the time index has room for, each with a larger timestamp.
+    several = b"".join(
+        make(number, b"%d" % number, timestamp=NOW + number, base_offset=number) for number in range(3, 23)
+    )
+    roll = Roller.roll
+
+    def interrupted(*_: Any) -> LogSegment:
+        monkeypatch.setattr(Roller, "roll", roll)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Roller, "roll", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        log.append_as_follower(several, leader_epoch=0)
+
+    assert log.log_end_offset == 3
+    check_goes_on(machine, log)
 
 
 def interrupted_at_line(

@@ -43,8 +43,8 @@ class Appender:
 
     Before the bytes are written, only two things may change: a new leader epoch is stored, because it must be
     on disk before its records, and a new segment is begun. After the write, the end of the log, the producers
-    and the marks are updated, in this order. A disk error or Ctrl-C in between fails the log: the caller
-    handles the DiskError.
+    and the marks are updated, in this order. A disk error or Ctrl-C in between fails the log: for Ctrl-C
+    that is done here, for a disk error by the caller.
     """
 
     __slots__ = (
@@ -132,14 +132,8 @@ class Appender:
             if changes.duplicate is not None:
                 written = changes.duplicate
                 return info._replace(first_offset=written.first_offset, last_offset=written.last_offset)
-            try:
-                if self._write(info, segment, changes):
-                    return info
-            except (DiskError, IndexFullError):
-                raise  # after an IndexFullError nothing of the set is left in the file
-            except BaseException as error:
-                self._guard.fail_over(error)
-                raise
+            if self._write_or_fail(info, segment, changes):
+                return info
             segment = self._roll_for(info)
 
     def prepare_all(self, infos: Iterable[AppendInfo], leader_epoch: int) -> list[AppendInfo]:
@@ -167,9 +161,13 @@ class Appender:
         if info.size > self._segment_size:
             raise self._too_large(info)
         segment = self._segment_for(info)
+        while not self._write_or_fail(info, segment, NO_CHANGES):
+            segment = self._roll_for(info)
+
+    def _write_or_fail(self, info: AnySet, segment: LogSegment, changes: ProducerChanges) -> bool:
+        """As `_write`, but the log fails if the set may be in the file only in part."""
         try:
-            while not self._write(info, segment, NO_CHANGES):
-                segment = self._roll_for(info)
+            return self._write(info, segment, changes)
         except (DiskError, IndexFullError):
             raise  # after an IndexFullError nothing of the set is left in the file
         except BaseException as error:
