@@ -8,6 +8,7 @@ several rounds is closest to the real cost. A figure is the rival's best time di
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -108,7 +109,9 @@ class Rounds:
         if self._alone:
             sys.exit(0)
         for name, ratio, middle, floor in self._figures:
-            print(f"{name}: {ratio:.2f}  (median {middle:.2f}, floor {floor})")
+            # Rounded down: a figure just below its floor must not look as if it had reached it.
+            shown = math.floor(ratio * 100 + 1e-9) / 100
+            print(f"{name}: {shown:.2f}  (median {middle:.2f}, floor {floor})")
         missed = [name for name, ratio, _, floor in self._figures if ratio < floor]
         sys.exit(1 if missed and not self._smoke else 0)
 

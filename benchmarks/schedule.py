@@ -7,8 +7,8 @@ not cached. Each run is measured five times in new processes. A figure is 1 minu
 relative to the median: 0.85 is an error of 15 %.
 
 How fast the disk is differs from minute to minute on a virtual machine, and no simulator can know it. So
-plain readers of the same files take turns with the audits that are not cached. What is fitted is how much
-longer an audit takes for each second of such a reader.
+plain readers of the same files take turns with the audits that are not cached. What is fitted is one ratio:
+how many seconds longer an audit takes if its files are not cached, divided by the seconds of a plain reader.
 
 --petabyte prints what the simulator says about 1 PB on 1,000 disks, with the costs of an earlier run.
 """

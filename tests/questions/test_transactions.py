@@ -96,7 +96,7 @@ def test_a_transaction_without_a_coordinator_hangs(orphaned: Path) -> None:
         3,
     )
     assert report.status is Status.FINDINGS
-    assert "rolled-0 holds back 3 offsets" in report.verdict
+    assert "in rolled-0, and keeps readers of committed records from 3 offsets" in report.verdict
     assert report.totals()["hanging"] == 1
 
 

@@ -32,7 +32,7 @@ _MOST_LEFT_SIZE = 1 << 20  # a round that copies no more bytes than this is the 
 
 
 class Copies:
-    """The copies of one manager's logs. Callers hold the manager's lock."""
+    """The copies of one manager's logs. Callers hold the manager's lock, except for `filling` and `fill`."""
 
     def __init__(self, logs: LogRegistry, cleaner: LogCleanerManager, disk: Disk, homes: Homes) -> None:
         self._logs = logs

@@ -111,10 +111,11 @@ class TransactionsReport(Report):
             if not self.hanging:
                 return f"{found}; {'none hangs' if self.is_judged else 'whether one hangs is not known'}."
             most = max(self.hanging, key=lambda each: each.held_back)
+            which = "It is" if len(self.hanging) == 1 else "The one that holds back most is"
             found = (
-                f"{found}, {len(self.hanging)} of them hanging: {most.partition} holds back "
-                f"{counted(most.held_back, 'offset')}. `kafka-transactions abort --start-offset "
-                f"{most.first_offset}` on a running broker ends it."
+                f"{found}, {len(self.hanging)} of them hanging. {which} in {most.partition}, and keeps "
+                f"readers of committed records from {counted(most.held_back, 'offset')}; "
+                f"`kafka-transactions abort --start-offset {most.first_offset}` on a running broker ends it."
             )
         if not self.problems:
             return found

@@ -134,7 +134,7 @@ def test_with_more_cut_than_a_torn_tail_nothing_is_promised(killed: Path) -> Non
     report = recover(killed, process_crash=True)
 
     assert marker(killed) == NO_EPOCH
-    assert "more than the unfinished last batch" in report.notes[0]
+    assert "more was cut off than the unfinished last batch" in report.notes[0]
 
 
 def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_tail(killed: Path) -> None:
@@ -143,7 +143,7 @@ def test_batches_behind_a_length_that_reaches_past_the_end_are_more_than_a_torn_
     report = recover(killed, process_crash=True)
 
     assert marker(killed) == NO_EPOCH
-    assert "more than the unfinished last batch" in report.notes[0]
+    assert "more was cut off than the unfinished last batch" in report.notes[0]
 
 
 def test_what_is_salvaged_behind_a_tail_that_looks_torn_promises_nothing(killed: Path) -> None:

@@ -67,7 +67,7 @@ class Measured:
 
 
 def gain(row: Measured, rows: Sequence[Measured]) -> float | None:
-    """How many times as fast it was as Kafka 2.1 with one reader, in the same state and cache, at best."""
+    """The best time of Kafka 2.1 with one reader, in the same state and cache, divided by this best time."""
     baseline = row.cell._replace(strategy=BASELINE, readers=1)
     found = next((other for other in rows if other.cell == baseline), None)
     return None if found is None else found.best / row.best

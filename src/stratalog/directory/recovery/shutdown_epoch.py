@@ -28,7 +28,7 @@ def promise_of_the_killed_run(
     if any(directory.error is not None for directory in directories):
         why = "not every directory could be recovered"
     elif any(directory.state.note.has_cut for directory in directories):
-        why = "more than the unfinished last batch of a log was cut off, or may be missing"
+        why = "more was cut off than the unfinished last batch of a log, or other records may be missing"
     elif metadata is None:
         why = "the cluster's metadata, which knows the epoch, is not in these directories"
     elif metadata.problem is not None:

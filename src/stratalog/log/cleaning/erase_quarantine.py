@@ -151,6 +151,6 @@ def _remove_unknown(
 
 
 def _may_hold(kept: ManifestEntry, selection: Selection) -> bool:
-    """Whether a file may hold selected records: only a log has records, none below the offset in its name."""
+    """Whether it may hold selected records: only a .log has records, at or above the offset in its name."""
     file = parse_segment_file(kept.file)
     return file is not None and file.kind is FileKind.LOG and selection.may_reach(file.offset, None)

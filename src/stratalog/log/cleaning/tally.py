@@ -75,7 +75,10 @@ class Tally:
         self._hash_key = np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64))
         self._hashes = np.empty((0, 2), np.uint64)
         self.unseen_size = 0.0
-        """How many bytes of a key a sample may miss, in addition to the error from the key's spread."""
+        """How many bytes of any one key a sample may have missed because it has drawn none of its batches.
+
+        `freed_bound` adds twice the standard error to it.
+        """
 
     def __getstate__(self) -> dict[str, Any]:
         """Only the slots in use: a tally of a few keys is sent in a few bytes."""

@@ -124,8 +124,8 @@ def _with_splits(
 ) -> tuple[Survey, Mapping[str, ScanResult]]:
     """The survey and the results with which segments can be split.
 
-    Like a broker, a split deletes the snapshot at the segment's base. The survey, which did not know that the
-    segment must be split, relied on it. Now an earlier snapshot and the batches after it must be read.
+    A split deletes the snapshot at the segment's base, as a broker does. The survey, which did not know that
+    the segment must be split, relied on it. Now an earlier snapshot and the batches after it must be read.
     """
     segments = survey.inventory.segments
     next_bases = [files.base_offset for files in segments[1:]]

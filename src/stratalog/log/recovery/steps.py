@@ -1,9 +1,9 @@
 """The steps of a plan, as values, and the code that does them.
 
 A step names a file as the survey found it (`FileFact`): size, id and time are compared just before the step,
-and the first difference stops everything with a PreconditionError. If an earlier step of the same run has
-changed or renamed the file, it is expected as that step left it. So all steps of a plan refer to the files as
-they were listed.
+and the first difference stops everything with a PreconditionError. The run remembers what its own steps have
+changed or renamed, and expects such a file as the earlier step left it. So a plan need not follow these
+changes: each of its steps names a file as it was listed.
 
 Neighbouring steps that write files are done together; with `steps_in_rounds`, together with those of other
 partitions. Syncing many files at once takes a fraction of the time.
