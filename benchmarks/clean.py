@@ -110,8 +110,13 @@ def open_log(directory: Path) -> tuple[Log, ManualScheduler]:
     return log, scheduler
 
 
-def write_log(directory: Path, tables: Iterator[pa.Table], codec: Codec) -> None:
-    """Writes a log that ends with an empty segment, so that all records can be cleaned."""
+def write_log(
+    directory: Path, tables: Iterator[pa.Table], codec: Codec, *, rolls_for_each: bool = False
+) -> None:
+    """Writes a log that ends with an empty segment, so that all records can be cleaned.
+
+    With `rolls_for_each`, each table becomes a segment of its own.
+    """
     directory.mkdir(parents=True)
     log, _ = open_log(directory)
     options = BatchOptions(codec=codec, partition_leader_epoch=0)
@@ -121,7 +126,10 @@ def write_log(directory: Path, tables: Iterator[pa.Table], codec: Codec) -> None
             table, options, base_offset=log.log_end_offset, batch_size=RECORDS_IN_A_BATCH * record_size
         )
         log.append_as_follower(b"".join(batches), leader_epoch=0)
-    log.roll()
+        if rolls_for_each:
+            log.roll()
+    if not rolls_for_each:
+        log.roll()
     log.close()
 
 

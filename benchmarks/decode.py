@@ -10,6 +10,9 @@ of keys and values. With compression, the work of the codec is added to that.
 timestamp. The rival is kafka-python's own reader over the same bytes in memory, with the `crc32c` package.
 The limit is Python's: a tuple of 13 fields, two bytes objects and the loop of the caller. `iterate_small` is
 the same with one record in each batch.
+
+`to_arrow`: an open log to one Arrow table, with all columns of Spark's Kafka source. The limit is decoding
+alone, without a log: `records.columns.read_columns` over the same bytes in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from kafka.record.memory_records import MemoryRecords
 import stratalog
 from benchmarks.rounds import Rounds
 from stratalog.records.build import BatchOptions, build_batches
-from stratalog.records.columns import ColumnReader
+from stratalog.records.columns import ColumnReader, read_columns
 from stratalog.records.compression import Codec
 
 RECORDS = 1_000_000
@@ -116,6 +119,25 @@ def compare_iteration(rounds: Rounds, table: pa.Table) -> None:
         shutil.rmtree(root)
 
 
+def compare_to_arrow(rounds: Rounds, table: pa.Table) -> None:
+    data = b"".join(build_batches(table, BatchOptions(partition_leader_epoch=0), batch_size=16 << 10))
+    root = Path(tempfile.mkdtemp(prefix="stratalog-decode-"))
+    try:
+        with stratalog.open_log(root / "rows-0", create=True) as log:
+            log.append_batch(data, keep_offsets=True)
+            rival = partial(to_table, data)
+            assert log.to_arrow().equals(rival())
+            rounds.compare(
+                "to_arrow", ours=log.to_arrow, rival=rival, floor=0.8, work="records", amount=table.num_rows
+            )
+    finally:
+        shutil.rmtree(root)
+
+
+def to_table(data: bytes) -> pa.Table:
+    return pa.Table.from_batches(read_columns(data, topic="rows", partition=0))
+
+
 def main() -> None:
     rounds = Rounds(__doc__ or "")
     count = int(RECORDS * rounds.scale)
@@ -139,6 +161,7 @@ def main() -> None:
             amount=count,
         )
     compare_iteration(rounds, table)
+    compare_to_arrow(rounds, table)
     rounds.end()
 
 

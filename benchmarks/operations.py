@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 import stratalog
 from benchmarks.audit import seconds_of_audit
 from benchmarks.clean import DEFAULT_MAP_SIZE, DIRTY, chunks, clean_ours, copied, random_numbers, write_log
@@ -30,6 +32,7 @@ from stratalog.jobs.reading.options import ReadOptions
 from stratalog.records.compression import Codec
 
 RECORDS_OF_A_GIGABYTE = 7_800_000  # of 100-byte values
+RECORDS_OF_A_SMALL_SEGMENT = 128
 ROOT = Path(__file__).parent.parent
 _RUN = "from benchmarks.operations import run_here; run_here()"
 
@@ -45,6 +48,20 @@ def write_directory(path: Path, partitions: int, records: int) -> None:
     """A log directory after a clean shutdown; there is one partition to clean, in a topic of that name."""
     source = path.parent / f"{path.name}-source" / str(DIRTY)
     write_log(source, chunks(random_numbers(records, max(1, records // 8)), 100), Codec.NONE)
+    _finish_directory(source, path, partitions)
+
+
+def write_small_segments(path: Path, count: int) -> None:
+    """As `write_directory`, with one partition that has this many small segments."""
+    source = path.parent / f"{path.name}-source" / str(DIRTY)
+    records = RECORDS_OF_A_SMALL_SEGMENT
+    numbers = np.random.default_rng(1).integers(0, count * records // 8, (count, records))
+    write_log(source, chunks(iter(numbers), 100), Codec.NONE, rolls_for_each=True)
+    _finish_directory(source, path, 1)
+
+
+def _finish_directory(source: Path, path: Path, partitions: int) -> None:
+    """Link partitions to the source, and shut the directory down cleanly."""
     for partition in range(partitions):
         copied(source, path / f"{DIRTY.topic}-{partition}")
     assert not recover_directories([str(path)], options=RecoveryChoices()).is_failed

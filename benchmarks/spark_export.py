@@ -26,7 +26,7 @@ from tests.kafka.jars import resolve
 from tests.kafka.tools import AS_SHIPPED
 from tests.spark.connector import connector_jars
 
-FLOOR = 5
+FLOOR = 8
 
 
 def filled_broker(root: Path, records: int) -> Broker:

@@ -167,13 +167,13 @@ def main() -> None:
             ours = query(lambda: data.ours(spark, **plain), rows)
             theirs = query(lambda: data.theirs(spark, plain), rows)
             default = query(lambda: data.theirs(spark, plain, tuned=False), rows)
-            rounds.compare("read", ours=ours, rival=theirs, floor=1.7, work="rows", amount=rows)
+            rounds.compare("read", ours=ours, rival=theirs, floor=2, work="rows", amount=rows)
             rounds.compare("read_default", ours=ours, rival=default, floor=3.2, work="rows", amount=rows)
             rounds.compare(
                 "columns",
                 ours=values_only(lambda: data.ours(spark, schema="value binary", **plain), rows * 100),
                 rival=values_only(lambda: data.theirs(spark, plain), rows * 100),
-                floor=3,
+                floor=3.5,
                 work="rows",
                 amount=rows,
             )
@@ -182,7 +182,7 @@ def main() -> None:
                 "split",
                 ours=query(lambda: data.ours(spark, **first), one),
                 rival=query(lambda: data.theirs(spark, first), one),
-                floor=2.8,
+                floor=3.2,
                 work="rows",
                 amount=one,
             )
@@ -191,7 +191,7 @@ def main() -> None:
                 "zstd",
                 ours=query(lambda: data.ours(spark, **packed), rows),
                 rival=query(lambda: data.theirs(spark, packed), rows),
-                floor=1.6,
+                floor=2.4,
                 work="rows",
                 amount=rows,
             )
