@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stratalog import open_log
 from stratalog.cli import main
 from tests.config.test_quorum import SHIPPED
 from tests.directory.formatting.forming import metadata_of
@@ -46,18 +47,21 @@ def test_the_report_says_what_the_broker_needs(data: Path, capsys: pytest.Captur
     assert f"When the broker's server.properties is written, {command} with that file shows which" in told.err
 
 
-def test_the_retain_command_that_format_names_works(
+def test_the_retain_command_that_format_names_shows_what_a_broker_deletes(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    with open_log(data / "old-0", create=True) as log:
+        log.append(b"of 2001", timestamp=1_000_000_000_000)
     file = tmp_path / "its server.properties"
     file.write_text(SHIPPED.replace("/tmp/kraft-combined-logs", str(data)))
     assert main.run(["format", "--config", str(file)]) == 0
     (command,) = re.findall("`(stratalog retain .*?)` shows which", capsys.readouterr().err)
 
-    assert main.run(shlex.split(command)[1:]) == 0
+    assert main.run([*shlex.split(command)[1:], "--json"]) == 0
 
     found = capsys.readouterr()
     assert "not known" not in found.out + found.err
+    assert json.loads(found.out)["totals"]["segments_deleted"] == 1
 
 
 def test_json_has_all_of_it(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from stratalog import LogDirLockedError, NeedsRecoveryError, open_log
+from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.formatting.choices import FormatOptions
 from stratalog.directory.formatting.format import format_directories
 from stratalog.directory.formatting.result import FormatResult
@@ -26,6 +27,7 @@ from stratalog.errors import (
     UsageError,
 )
 from stratalog.files.disk import Disk
+from stratalog.files.names import TopicPartition
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.partition_metadata import topic_id_to_text
 from tests import profile
@@ -59,6 +61,17 @@ def test_a_lone_log_becomes_a_topic_of_a_cluster(tmp_path: Path) -> None:
     assert names_in(tmp_path / METADATA) == [f"{metadata.end_offset:020d}-{0:010d}.checkpoint"]
     with open_log(tmp_path / "orders-0") as log:  # by the directory's own session now
         assert [record.value for record in log.records()] == [b"a", b"b"]
+
+
+def test_logs_without_a_high_watermark_get_their_end_and_others_keep_theirs(tmp_path: Path) -> None:
+    lone(tmp_path / "orders-0", b"a", b"b")
+    lone(tmp_path / "users-0", b"c")
+    high_watermarks = DirectoryCheckpoints(Disk(), tmp_path).high_watermarks
+    high_watermarks.write({TopicPartition("users", 0): 0})
+
+    fmt(tmp_path)
+
+    assert high_watermarks.read() == {("orders", 0): 2, ("users", 0): 0}
 
 
 def test_partitions_of_a_topic_get_one_id_in_all_directories(tmp_path: Path) -> None:

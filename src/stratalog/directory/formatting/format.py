@@ -5,8 +5,8 @@
    session, by a recovery; it changes only logs that were damaged since. A directory that was not shut down
    cleanly is refused.
 3. The ids are noted in each directory (`note.py`).
-4. These are written: missing topic ids, the snapshot of the metadata, bootstrap.checkpoint, and
-   clean-shutdown files with the epoch that the metadata has for the broker.
+4. These are written: missing topic ids, missing high watermarks, the snapshot of the metadata,
+   bootstrap.checkpoint, and clean-shutdown files with the epoch that the metadata has for the broker.
 5. meta.properties is written, last in the directory with the metadata. A broker does not start before that.
 6. The notes are deleted.
 
@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from stratalog.clock import Clock, system_clock
 from stratalog.config import LogConfig
+from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdown, CleanShutdownFile
 from stratalog.directory.cluster_metadata import BOOTSTRAP_CHECKPOINT, METADATA_DIRECTORY
 from stratalog.directory.formatting.choices import FormatOptions
@@ -264,6 +265,8 @@ class _Formatting:
             topics,
             min_insync_replicas=defaults.min_insync_replicas,
         )
+        for directory in session.directories:
+            _store_high_watermarks(directory.checkpoints)
         self._write_snapshot(records)
         for path in self._paths:
             disk.replace(join_path(path, BOOTSTRAP_CHECKPOINT), records.bootstrap(self._clock))
@@ -318,6 +321,17 @@ class _Formatting:
             metadata_directory=self._metadata_directory,
             node_id=self.options.decided_node_id(),
         )
+
+
+def _store_high_watermarks(checkpoints: DirectoryCheckpoints) -> None:
+    """Give each log without a stored high watermark its end, as the clean stop of its only replica would.
+
+    `open_log` stores none. Without one, nothing above offset 0 counts as replicated, so `retain` and `compact`
+    would find nothing to do in logs that the broker trims soon after its start. The logs are closed: their
+    recovery points are their ends.
+    """
+    ends = checkpoints.recovery_points.read()
+    checkpoints.high_watermarks.update(lambda known: {**ends, **known})
 
 
 def _without_new_ids(result: FormatResult, *, keeps_cluster_id: bool) -> FormatResult:
