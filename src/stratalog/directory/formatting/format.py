@@ -326,9 +326,9 @@ class _Formatting:
 def _store_high_watermarks(checkpoints: DirectoryCheckpoints) -> None:
     """Give each log without a stored high watermark its end, as the clean stop of its only replica would.
 
-    `open_log` stores none. Without one, nothing above offset 0 counts as replicated, so `retain` and `compact`
-    would find nothing to do in logs that the broker trims soon after its start. The logs are closed: their
-    recovery points are their ends.
+    `open_log` stores none. Without one, nothing above offset 0 counts as replicated, and `retain` would find
+    nothing to do in logs that the broker trims soon after its start. The logs are closed: their recovery
+    points are their ends.
     """
     ends = checkpoints.recovery_points.read()
     checkpoints.high_watermarks.update(lambda known: {**ends, **known})
