@@ -115,10 +115,11 @@ def scan_reader(
     *,
     path: Path,
     index_interval_bytes: int = DEFAULT_INDEX_INTERVAL,
+    start_position: int = 0,
 ) -> SegmentScan:
     """Scan bytes that a function reads, for example of a file that is not written yet."""
-    scan = _Scan(base_offset, index_interval_bytes, 0)
-    scan.read(read_into, size, aligned_buffer(min(SCAN_SIZE, max(size, 1))))
+    scan = _Scan(base_offset, index_interval_bytes, start_position)
+    scan.read(read_into, size, aligned_buffer(min(SCAN_SIZE, max(size - start_position, 1))))
     return scan.result(os.fspath(path), size)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.log.recovery.ranges import ByteRange, merged, without
+from stratalog.log.recovery.ranges import ByteRange, merged, section, without
 
 MASKS = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=40)
 
@@ -60,3 +60,17 @@ def test_each_byte_that_is_there_and_not_dropped_is_left(bytes_of_file: list[tup
     left = [is_there and not is_dropped for is_there, is_dropped in bytes_of_file]
 
     assert without(runs(there), runs(dropped)) == tuple(runs(left))
+
+
+@given(MASKS, st.integers(0, 40), st.integers(0, 40))
+def test_a_section_has_the_bytes_from_its_start_on(
+    bytes_of_file: list[tuple[bool, bool]], start: int, size: int
+) -> None:
+    kept = runs([is_kept for is_kept, _ in bytes_of_file])
+    places = [place for position, length in kept for place in range(position, position + length)]
+
+    found = section(kept, start, size)
+
+    assert [place for position, length in found for place in range(position, position + length)] == (
+        places[start : start + size]
+    )

@@ -16,6 +16,7 @@ from tests.log.model import NOW, ORDERS, ManualClock, batch, marker, produced, r
 from tests.log.recovery.directory import ONE, Directory
 
 DIRECTORY = "/logs/orders-0"
+_JUMPS = {"^": 2**31, "v": -(2**31)}
 
 
 def name(base_offset: int) -> str:
@@ -39,12 +40,18 @@ def logs(disk: SimulatedDisk) -> dict[str, bytes]:
 
 
 def segments(text: str) -> dict[int, list[tuple[str, bytes]]]:
-    """Segments between bars, words as in `in_transactions` of damaged.py; a word's offset is its place."""
+    """Segments between bars, words as in `in_transactions` of damaged.py; a word's offset is its place.
+
+    After `^`, the offsets are too far from those before; `v` ends that.
+    """
     found: dict[int, list[tuple[str, bytes]]] = {}
     offset = 0
     for part in text.split("|"):
         words = found.setdefault(offset, [])
         for word in part.split():
+            if word in _JUMPS:
+                offset += _JUMPS[word]
+                continue
             words.append((word, bytes_of(word, offset)))
             offset += 1
     return found
@@ -55,7 +62,8 @@ def bytes_of(word: str, offset: int) -> bytes:
         data = batch(b"plain", base_offset=offset)
         return data if word == "." else data[:-1] + bytes([data[-1] ^ 1])
     if len(word) == 1:
-        return produced(int(word), offset, b"of a producer", transactional=True, base_offset=offset)
+        sequence = offset % 2**31
+        return produced(int(word), sequence, b"of a producer", transactional=True, base_offset=offset)
     kind = ControlType.COMMIT if word[1] == "c" else ControlType.ABORT
     return marker(int(word[0]), kind, base_offset=offset)
 
@@ -146,17 +154,80 @@ def test_no_commit_reaches_what_was_open_at_a_gap(before: str, after: str) -> No
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        (". . ^ . # .", [". .", ". ."]),
+        (". . ^ . # . | .", [". .", ". .", "."]),
+        (". ^ . # . # . | .", [".", ". . .", "."]),
+        # The offsets are damaged, so it is not split.
+        (". . ^ . . # v . | .", [". . .", "."]),
+    ],
+)
+def test_salvage_did_not_look_behind_damage_in_a_segment_whose_offsets_are_too_far_apart(
+    before: str, after: list[str]
+) -> None:
+    disk = new_disk(before)
+
+    plan = recover(disk)
+
+    assert contents(disk, before) == after
+    assert FindingKind.GAP in [finding.kind for finding in plan.findings]
+    assert all(cut.kept_as for cut in plan.cuts)
+    assert recover(disk).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("1 # . | 1 ^ 1a . | 1 1c .", [".", "", "1a .", "1 1c ."]),
+        ("1 # . | 1 . ^ 1a . | 1 1c .", [".", ".", "1a .", "1 1c ."]),
+    ],
+)
+def test_an_abort_in_a_split_segment_did_not_end_a_transaction_in_doubt(
+    before: str, after: list[str]
+) -> None:
+    disk = new_disk(before)
+
+    recover(disk)
+
+    assert contents(disk, before) == after
+    assert recover(disk).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("1 # . | 1 ^ 1c . | 1 1c .", [".", "", "1c .", "1 1c ."]),
+        ("1 . | # . | 1 ^ 1c . | 1 1a 1 1c", ["1 .", ".", "", ".", "1a 1 1c"]),
+        ("1 . | # . | . ^ 1 | 1c", ["1 .", ".", ".", ""]),
+        # Open in the second part of a split segment, at a gap there or in the next segment.
+        (". 1 ^ . 1 # . | 1c .", [".", ". .", "1c ."]),
+        (". ^ 1 . | # . | 1c .", [".", "1 .", ".", "."]),
+    ],
+)
+def test_a_commit_reached_what_a_split_segment_has_of_a_transaction_in_doubt(
+    before: str, after: list[str]
+) -> None:
+    disk = new_disk(before)
+
+    recover(disk)
+
+    assert contents(disk, before) == after
+    assert recover(disk).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
         # It was open where a batch is lost, so nothing of it stays, and its commit ends nothing.
         ("1 # . | 1 . | 1c", ". | . | 1c"),
         ("1 # . | 1 1 | 1c", ". | | 1c"),
+        ("1 # . | 1 . ^ 1c . # . | 1 1c", ". | . | 1c . . | 1 1c"),
     ],
 )
 def test_a_power_cut_at_any_step_leaves_no_half_of_a_transaction_in_doubt(before: str, after: str) -> None:
     counting = new_disk(before)
     recover(counting)
     expected = logs(counting)
-    found = [words_in(words, expected[name(base)]) for base, words in segments(before).items()]
-    assert found == [part.split() for part in after.split("|")]
+    assert contents(counting, before) == [part.strip() for part in after.split("|")]
     for step in range(1, counting.steps + 1):
         disk = new_disk(before)
         disk.crash_at(step)
@@ -172,6 +243,15 @@ def new_disk(text: str) -> SimulatedDisk:
     return SimulatedDisk.of(
         {name(base): b"".join(data for _, data in words) for base, words in planted.items()}, ManualClock()
     )
+
+
+def contents(disk: SimulatedDisk, before: str) -> list[str]:
+    """Which batches each log has, as words."""
+    words = [word for part in segments(before).values() for word in part]
+    found = []
+    for data in logs(disk).values():
+        found.append(" ".join(words_in(words, data)))
+    return found
 
 
 def words_in(words: list[tuple[str, bytes]], data: bytes) -> list[str]:

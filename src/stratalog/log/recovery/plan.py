@@ -18,8 +18,9 @@ from stratalog.log.epochs import EpochEntry, EpochStitch
 from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, stuck_readers
 from stratalog.log.recovery.findings import damage_that_stays, findings_of
 from stratalog.log.recovery.inventory import FoundSegment
+from stratalog.log.recovery.ranges import section
 from stratalog.log.recovery.result_scans import ResultScans
-from stratalog.log.recovery.salvage import Salvage, rewrite_steps
+from stratalog.log.recovery.salvage import Salvage, keep_steps, rewrite_steps
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
 from stratalog.log.recovery.small_files import plan_small_files
 from stratalog.log.recovery.steps import (
@@ -74,11 +75,15 @@ def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> Recovery
 
 @dataclass(slots=True)
 class _Split:
-    """A segment whose offsets are too far apart, and the segments that it becomes."""
+    """A segment whose offsets are too far apart, and the segments that it becomes.
+
+    With `salvage`, only the ranges that it keeps are split: positions in `scans` count only their bytes.
+    """
 
     files: FoundSegment
     states: list[SegmentState]
     scans: list[SegmentScan]
+    salvage: Salvage | None
 
 
 def is_split(result: ScanResult, next_base: int | None) -> bool:
@@ -114,15 +119,16 @@ class _Planner:
         self._steps += survey.inventory.steps
         self._remove(sequence)
         # Cuts are also made from the last segment down: once the first damage is gone, nothing shows any more
-        # that a transaction is in doubt in later segments.
+        # that a transaction is in doubt in later segments. A split may be such a cut too.
+        splits = {split.files.base_offset: split for split in self._splits}
         for state in reversed(sequence.segments):
             base_offset = state.base_offset
             if base_offset == sequence.created_base:
                 continue  # new, even if a segment with this base was removed
-            if base_offset in self._files and not self._is_split(base_offset):
+            if base_offset in splits:
+                self._write_split(splits[base_offset])
+            elif base_offset in self._files:
                 self._cut(state)
-        for split in self._splits:
-            self._write_split(split)
         self._write_small_files(sequence, snapshots)
         # A cut is a gap if the log continues after it.
         gaps = [cut.first_offset for cut in self._cuts if cut.first_offset < sequence.log_end_offset]
@@ -171,18 +177,16 @@ class _Planner:
         pieces = [
             SegmentState(scan.base_offset, scan.valid_size, is_protected=state.is_protected) for scan in scans
         ]
-        pieces[-1].size = files.log.size - scans[-1].start_position
+        if result.salvage is None:
+            pieces[-1].size = files.log.size - scans[-1].start_position
         self._scans.by_base.update((scan.base_offset, scan) for scan in scans)
-        self._splits.append(_Split(files, pieces, scans))
+        self._splits.append(_Split(files, pieces, scans, result.salvage))
         if state.needs_load_pass:
             # While a broker recovers a segment, it notices that the segment must be split. By then it has
             # deleted the snapshots above the segment's base.
             snapshots.keep_between(self._survey.settings.log_start_offset, state.base_offset)
         snapshots.delete(state.base_offset)
         return pieces
-
-    def _is_split(self, base_offset: int) -> bool:
-        return any(split.files.base_offset == base_offset for split in self._splits)
 
     def _epochs_before(self) -> Iterable[EpochEntry]:
         """The epochs in the file; if it is damaged, those in all segments, which were scanned for that."""
@@ -249,15 +253,15 @@ class _Planner:
             self._accepted.append(self._files[state.base_offset].log_name)
         result = self._results[state.base_offset]
         if result is not None and result.salvage is not None:
-            self._salvage(self._files[state.base_offset], result.salvage)
+            self._steps += rewrite_steps(self._files[state.base_offset], result.salvage)
+            self._report_salvage(self._files[state.base_offset], result.salvage)
         elif state.size < log.size:
             scan = self._scans.by_base[state.base_offset]
             first_offset = state.base_offset if state.is_emptied else scan.next_offset
             self._keep_tail(log, state.size, scan, first_offset, self._files[state.base_offset].log_name)
             self._steps.append(Truncate(file=log, size=state.size, why=scan.reason))
 
-    def _salvage(self, files: FoundSegment, salvage: Salvage) -> None:
-        self._steps += rewrite_steps(files, salvage)
+    def _report_salvage(self, files: FoundSegment, salvage: Salvage) -> None:
         for left in reversed(salvage.left_out):
             self._cuts.insert(
                 0,
@@ -301,14 +305,19 @@ class _Planner:
         log = split.files.log
         why = f"{split.files.log_name} is split: its offsets are too far apart"
         names = []
+        whole = ((0, log.size),) if split.salvage is None else split.salvage.kept
         for state, scan in zip(split.states, split.scans, strict=True):
             size = min(state.size, scan.valid_size)
             name = segment_file_name(state.base_offset, FileKind.LOG, FileState.CLEANED)
             names.append(name)
-            self._steps.append(CopyRanges(file=log, to=name, ranges=((scan.start_position, size),), why=why))
+            ranges = section(whole, scan.start_position, size)
+            self._steps.append(CopyRanges(file=log, to=name, ranges=ranges, why=why))
             self._accepted.append(segment_file_name(state.base_offset, FileKind.LOG))
         end = split.scans[-1].start_position + min(split.states[-1].size, split.scans[-1].valid_size)
-        if end < log.size:
+        if split.salvage is not None:
+            self._steps += keep_steps(split.files, split.salvage)
+            self._report_salvage(split.files, split.salvage)
+        elif end < log.size:
             self._keep_tail(log, end, split.scans[-1], split.scans[-1].next_offset, split.files.log_name)
         self._steps.append(SyncDirectory())
         for state, name in reversed([*zip(split.states, names, strict=True)]):

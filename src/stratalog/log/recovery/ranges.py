@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,3 +37,14 @@ def without(ranges: list[ByteRange], dropped: list[ByteRange]) -> tuple[ByteRang
         if start < end:
             kept.append((start, end - start))
     return tuple(kept)
+
+
+def section(ranges: Iterable[ByteRange], start: int, size: int) -> tuple[ByteRange, ...]:
+    """Which ranges of the file have `size` bytes from `start` on, if only the bytes of `ranges` count."""
+    found, end, passed = [], start + size, 0
+    for position, length in ranges:
+        first, last = max(start - passed, 0), min(end - passed, length)
+        if first < last:
+            found.append((position + first, last - first))
+        passed += length
+    return tuple(found)

@@ -107,10 +107,12 @@ def _with_flushed_damage(
     that there is no replica, and `scan_all` that these segments matter. So with both, the partition is
     surveyed once more, as if nothing from its first damaged segment on had been flushed.
     """
+    segments = survey.inventory.segments
+    next_bases = [files.base_offset for files in segments[1:]]
     damaged = (
         state.base_offset
-        for files, state in zip(survey.inventory.segments, survey.segment_states(), strict=True)
-        if state.is_protected and is_damaged(results.get(files.log_name))
+        for files, state, next_base in zip_longest(segments, survey.segment_states(), next_bases)
+        if state.is_protected and is_damaged(results.get(files.log_name), next_base)
     )
     first = next(damaged, None) if survey.options.scan_all else None
     if first is None:

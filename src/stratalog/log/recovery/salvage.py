@@ -88,11 +88,11 @@ def find_readable(
     """What can be kept of bytes [start, end) of a .log, whose first `start` bytes are good batches.
 
     The batch before `start`, perhaps in an earlier segment, ends with `last_offset` and has `last_epoch`.
-    `next_base` is the next segment's base offset, at most 2^31 above this segment's. `open_before` are the
-    transactions that are open at the start of the segment, by producer; after an earlier gap some may be in
-    doubt. `open_at_start` are the producers with an open transaction at `start`. `is_followed`: segments
-    after this one stay, so damage at its end is a gap too. If `start` is the end, nothing is damaged, and
-    only batches in doubt are removed.
+    `next_base` is the next segment's base offset, at most 2^31 above this segment's, or above that of its
+    last piece if it is split. `open_before` are the transactions that are open at the start of the segment,
+    by producer; after an earlier gap some may be in doubt. `open_at_start` are the producers with an open
+    transaction at `start`. `is_followed`: segments after this one stay, so damage at its end is a gap too. If
+    `start` is the end, nothing is damaged, and only batches in doubt are removed.
 
     Memory holds a chunk of the file, or its largest batch, and the result.
     """
@@ -131,6 +131,14 @@ def find_readable(
     )
 
 
+def keep_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
+    """The steps that keep what is left out of a segment."""
+    return tuple(
+        KeepRange(file=files.log, position=left.position, size=left.size, why=left.reason)
+        for left in salvage.left_out
+    )
+
+
 def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
     """The steps that rewrite the segment with the salvaged batches; its indexes are written afterwards."""
     why = "readable batches after damage are kept"
@@ -140,10 +148,7 @@ def rewrite_steps(files: FoundSegment, salvage: Salvage) -> tuple[Step, ...]:
     # This file does not exist yet: only the run that writes it knows its id.
     new = FileFact(cleaned, size, NO_FILE, files.log.mtime_ms)
     return (
-        *(
-            KeepRange(file=files.log, position=left.position, size=left.size, why=left.reason)
-            for left in salvage.left_out
-        ),
+        *keep_steps(files, salvage),
         CopyRanges(file=files.log, to=cleaned, ranges=salvage.kept, why=why),
         SyncDirectory(),
         Rename(file=new, to=swap, why=why),

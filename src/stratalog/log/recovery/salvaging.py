@@ -2,27 +2,31 @@
 
 This is done between the scans and the plan, because the scans of earlier segments show which transactions are
 open at a gap. These transactions are in doubt in all later segments too, up to their producer's next marker,
-so an undamaged segment may be rewritten as well. The new results describe the segments as they will be.
+so an undamaged segment may be rewritten as well. The new results describe the segments as they will be. A
+segment that is split, because its offsets are too far apart, is rewritten and split at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.epochs import EpochStitch
+from stratalog.log.recovery.plan import is_split
 from stratalog.log.recovery.result_scans import ResultScans
 from stratalog.log.recovery.salvage import find_readable, kept_reader
 from stratalog.log.recovery.salvage_transactions import OpenTransaction
 from stratalog.log.recovery.sequence import RecoverySequence, SegmentState
 from stratalog.log.recovery.stitch import SnapshotSet
 from stratalog.log.recovery.survey import Survey
-from stratalog.log.recovery.task import ScanResult, ScanTask, result_of
+from stratalog.log.recovery.task import ScanResult, ScanTask, result_of, split_scans
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_reader
 
-WIDEST = 2**31  # every offset of a segment is closer to its base
+WIDEST = 2**31  # every offset of a segment, or of a piece of one that is split, is closer to its base
 
 
 def salvage_results(
@@ -35,9 +39,12 @@ def salvage_results(
     return _Salvaging(disk, survey, results).run()
 
 
-def is_damaged(result: ScanResult | None) -> bool:
-    """Whether a segment has damage, as opposed to offsets that are only too far apart."""
-    return result is not None and result.scan.stop is not ScanStop.END and not result.pieces
+def is_damaged(result: ScanResult | None, next_base: int | None) -> bool:
+    """Whether the scan stopped before the end, and not because the segment is split. A torn tail counts.
+
+    `next_base` is the base of the next segment.
+    """
+    return result is not None and _scans_of(result, next_base)[-1].stop is not ScanStop.END
 
 
 class _Salvaging:
@@ -57,40 +64,38 @@ class _Salvaging:
             result = self._results.get(files.log_name)
             if result is None:
                 continue
-            if not state.is_protected and (is_damaged(result) or self._doubtful):
+            if not state.is_protected and (is_damaged(result, self._base_after(number)) or self._doubtful):
                 task = self._tasks[files.log_name]
                 self._results[files.log_name] = result = self._look_again(number, task, result)
-            self._epochs.add(result.scan.epoch_starts)
+            for scan in _scans_of(result, self._base_after(number)):
+                self._epochs.add(scan.epoch_starts)
         return self._results
 
     def _look_again(self, number: int, task: ScanTask, result: ScanResult) -> ScanResult:
-        scan = result.scan
-        if result.pieces:
-            # A split copies the segment unchanged: batches in doubt stay, and a later commit marker must not
-            # commit them.
-            self._doubtful = dict.fromkeys(self._doubtful, True)
-            return result
+        next_base = self._base_after(number)
+        scans = _scans_of(result, next_base)
+        last, damaged = scans[-1], is_damaged(result, next_base)
         open_before = {
             producer: OpenTransaction(began_before=is_left, is_doubtful=True)
             for producer, is_left in self._doubtful.items()
         }
         open_at_start: set[int] = set()
-        if is_damaged(result):
+        if damaged:
             found = self._open_at(number)
             for producer in found.keys() - open_before.keys():
                 open_before[producer] = OpenTransaction(began_before=True)
-            open_at_start = _open_behind(scan, found)
+            open_at_start = _open_behind(scans, found)
         salvage = find_readable(
             self._disk,
             task.path,
-            scan.valid_size if is_damaged(result) else task.size,
+            last.start_position + last.valid_size if damaged else task.size,
             task.size,
-            last_offset=scan.next_offset - 1,
-            last_epoch=self._last_epoch(scan),
-            next_base=self._next_base(number, task),
+            last_offset=last.next_offset - 1,
+            last_epoch=self._last_epoch(scans),
+            next_base=min(last.base_offset + WIDEST, INT64_MAX if next_base is None else next_base),
             open_before=open_before,
             open_at_start=open_at_start,
-            is_followed=number + 1 < len(self._states),
+            is_followed=next_base is not None,
             keep_open_transactions=self._survey.options.keep_open_transactions,
         )
         self._doubtful = salvage.in_doubt
@@ -98,48 +103,71 @@ class _Salvaging:
             return result
         with self._disk.open_read(task.path) as file:
             read_into, size = kept_reader(self._disk, file, salvage.kept)
-            kept = scan_reader(
-                read_into,
-                size,
-                task.base_offset,
-                path=task.path,
-                index_interval_bytes=task.index_interval_bytes,
-            )
-        return result_of(self._disk, task, replace(kept, reason=scan.reason), salvage=salvage)
+
+            def scan_from(base_offset: int, position: int) -> SegmentScan:
+                return scan_reader(
+                    read_into,
+                    size,
+                    base_offset,
+                    path=task.path,
+                    index_interval_bytes=task.index_interval_bytes,
+                    start_position=position,
+                )
+
+            def read_at(wanted: int, position: int) -> bytes:
+                buffer = np.empty(max(min(wanted, size - position), 0), np.uint8)
+                return buffer[: read_into(buffer, position)].tobytes()
+
+            kept = scan_from(task.base_offset, 0)
+            pieces: tuple[SegmentScan, ...] = ()
+            if kept.stop is ScanStop.OFFSET_OVERFLOW:
+                pieces = split_scans(kept, scan_from, read_at)
+        kept = replace(kept, reason=last.reason)
+        return result_of(self._disk, task, kept, pieces=pieces, salvage=salvage)
 
     def _open_at(self, number: int) -> dict[int, int]:
         """The transactions open at the start of the segment, from the newest snapshot and later scans."""
         survey = self._survey
         scans = ResultScans(survey.end_offset)
-        for files in survey.inventory.segments[:number]:
+        states: list[SegmentState] = []
+        for place, files in enumerate(survey.inventory.segments[:number]):
             result = self._results.get(files.log_name)
-            if result is not None:
-                scans.by_base[files.base_offset] = result.scan
+            if result is None:
+                states.append(SegmentState(files.base_offset, self._states[place].size))
+                continue
+            first, *others = _scans_of(result, self._base_after(place))
+            for scan in (replace(first, base_offset=files.base_offset), *others):
+                scans.by_base[scan.base_offset] = scan
+                states.append(SegmentState(scan.base_offset, scan.valid_size))
+        here = self._states[number]
         sequence = RecoverySequence(
-            [SegmentState(state.base_offset, state.size) for state in self._states],
+            [*states, SegmentState(here.base_offset, here.size)],
             snapshots=SnapshotSet(survey.snapshots, survey.snapshots.__getitem__),
             epochs=(),
             scans=scans,
             settings=survey.settings,
         )
-        return sequence.open_transactions_at(number)
+        return sequence.open_transactions_at(len(states))
 
-    def _last_epoch(self, scan: SegmentScan) -> int:
-        known = [epoch for epoch, _ in scan.epoch_starts]
-        before = [entry.epoch for entry in self._epochs.entries if entry.start_offset < scan.next_offset]
+    def _last_epoch(self, scans: Sequence[SegmentScan]) -> int:
+        known = [epoch for scan in scans for epoch, _ in scan.epoch_starts]
+        end = scans[-1].next_offset
+        before = [entry.epoch for entry in self._epochs.entries if entry.start_offset < end]
         return max([*known, *before], default=-1)
 
-    def _next_base(self, number: int, task: ScanTask) -> int:
-        widest = min(task.base_offset + WIDEST, INT64_MAX)
-        if number + 1 < len(self._states):
-            return min(widest, self._states[number + 1].base_offset)
-        return widest
+    def _base_after(self, number: int) -> int | None:
+        return self._states[number + 1].base_offset if number + 1 < len(self._states) else None
 
 
-def _open_behind(scan: SegmentScan, before: Mapping[int, int]) -> set[int]:
-    """The producers with a transaction open at the end of a scan, given those open before it."""
+def _scans_of(result: ScanResult, next_base: int | None) -> tuple[SegmentScan, ...]:
+    """The scans of the segments that this one becomes; more than one if it is split."""
+    return result.pieces if is_split(result, next_base) else (result.scan,)
+
+
+def _open_behind(scans: Iterable[SegmentScan], before: Mapping[int, int]) -> set[int]:
+    """The producers with a transaction open at the end of the scans, given those open before them."""
     still_open = set(before)
-    for producer in scan.producers:
+    for producer in (producer for scan in scans for producer in scan.producers):
         if producer.ended_txn:
             still_open.discard(producer.producer_id)
         if producer.txn_first_offset is not None:

@@ -6,7 +6,9 @@ whole log directory fit into memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
@@ -56,7 +58,7 @@ class ScanResult:
     """The result of a task.
 
     If the offsets of a segment are too far apart, `pieces` are the segments into which it is split, including
-    the first; otherwise it is empty. With `salvage`, scan and indexes describe the part that is kept.
+    the first; otherwise it is empty. With `salvage`, scan, indexes and pieces describe the part that is kept.
     """
 
     name: str
@@ -76,7 +78,11 @@ def run_scan(disk: DiskReader, task: ScanTask, *, buffer: Bytes | None = None) -
     scan = _scan(disk, task, task.base_offset, task.start_position, buffer)
     pieces: tuple[SegmentScan, ...] = ()
     if scan.stop is ScanStop.OFFSET_OVERFLOW:
-        pieces = _pieces_behind(disk, task, scan, buffer)
+        pieces = split_scans(
+            scan,
+            lambda base_offset, position: _scan(disk, task, base_offset, position, buffer),
+            partial(disk.read_at, task.path),
+        )
     if not pieces and (task.is_last or (task.cut_ends_log and scan.valid_size < task.size)):
         scan = _without_stale_tail(disk, task, scan, buffer)
     return result_of(disk, task, scan, pieces=pieces)
@@ -140,10 +146,13 @@ def _without_stale_tail(
     return replace(before, stop=ScanStop.STALE_TAIL, reason=stale.reason)
 
 
-def _pieces_behind(
-    disk: DiskReader, task: ScanTask, first: SegmentScan, buffer: Bytes | None
+def split_scans(
+    first: SegmentScan, scan_from: Callable[[int, int], SegmentScan], read_at: Callable[[int, int], bytes]
 ) -> tuple[SegmentScan, ...]:
     """The segments into which one with offsets too far apart is split; empty if the offsets are damaged.
+
+    `scan_from` scans a segment with a base offset from a position on; `read_at` reads a number of bytes from
+    a position on. The last of the segments may end at damage.
 
     No checksum covers offsets. An offset below the segment's base, or below that of an earlier batch, is
     damage: a broker that tried to split the segment there would not start.
@@ -151,22 +160,22 @@ def _pieces_behind(
     pieces = [first]
     while pieces[-1].stop is ScanStop.OFFSET_OVERFLOW:
         position = pieces[-1].start_position + pieces[-1].valid_size
-        base_offset = _first_offset(disk, task, position)
+        base_offset = _first_offset(read_at, position)
         if base_offset is None or base_offset < pieces[-1].next_offset:
             return ()
-        piece = _scan(disk, task, base_offset, position, buffer)
+        piece = scan_from(base_offset, position)
         if not piece.batches_count:
             return ()
         pieces.append(piece)
     return tuple(pieces)
 
 
-def _first_offset(disk: DiskReader, task: ScanTask, position: int) -> int | None:
+def _first_offset(read_at: Callable[[int, int], bytes], position: int) -> int | None:
     """The first offset of the batch that starts here; an old compressed message has it inside."""
-    header = disk.read_at(task.path, RECORD_BATCH_OVERHEAD, position)
+    header = read_at(RECORD_BATCH_OVERHEAD, position)
     size = int.from_bytes(header[8:12], "big") + 12
     try:
-        batch = next(read_batches(byte_array(disk.read_at(task.path, size, position)), check_crc=False))
+        batch = next(read_batches(byte_array(read_at(size, position)), check_crc=False))
         if batch.facts.magic == 2 or not batch.facts.attributes & 7:
             return batch.facts.base_offset
         return next(iter(batch)).offset
