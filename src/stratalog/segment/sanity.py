@@ -12,9 +12,10 @@ from stratalog.segment.segment_reader import SegmentReader
 def sanity_check(segment: SegmentReader) -> BatchRow | None:
     """The last whole batch, None if there is none; CorruptIndexError if the indexes do not match the log.
 
-    Zeros after the entries are ignored. Entries must ascend and point inside the log, and the last one must
-    point at a batch that it can belong to. A log with batches must have an offset index. The bodies of
-    batches are not read.
+    CorruptRecordError for damage after the batch of the last index entry. Zeros after the entries are
+    ignored. Entries must ascend and point inside the log. The last entry must point at a batch that starts at
+    the entry's offset or before it. A log with batches must have an offset index. The bodies of batches are
+    not read.
     """
     _check_offset_index(segment)
     last = segment.find_batch(segment.offset_index.last_entry.position, kernel.LAST, 0)

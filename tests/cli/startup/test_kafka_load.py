@@ -93,3 +93,18 @@ def test_each_recovered_segment_ends_with_a_snapshot_and_older_ones_stay(tmp_pat
 
     assert sorted(int(file.stem) for file in folder.glob("*.snapshot")) == [20, 40, 56, 72, 88, 100]
     assert (folder / f"{100:020d}.snapshot").read_bytes() == (KILLED / f"{88:020d}.snapshot").read_bytes()
+
+
+def test_loading_with_a_right_check_failed_for_damage_after_the_last_index_entry(tmp_path: Path) -> None:
+    source = tmp_path / "damaged"
+    shutil.copytree(CLEAN, source)
+    newest = max(source.glob("*.log"))
+    data = bytearray(newest.read_bytes())
+    last = naive.walk(bytes(data))[0][-1].position
+    data[last + 8 : last + 12] = bytes(4)  # a length that no batch can have
+    newest.write_bytes(data)
+
+    *closed, newest_count = scans(*load(tmp_path / "whole", "checked", None, CLEAN))
+    again = scans(*load(tmp_path / "again", "checked", None, source))
+
+    assert again == [*closed, newest_count + 1]  # it is recovered

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from stratalog.cli.startup.counting import CountingDisk
 from stratalog.cli.startup.mapped_index import ENTRY_SIZES, MappedIndex
 from stratalog.config import LogConfig
-from stratalog.errors import CorruptIndexError
+from stratalog.errors import CorruptIndexError, CorruptRecordError
 from stratalog.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     TEMPORARY_SUFFIX,
@@ -126,7 +126,7 @@ class KafkaLoad:
         if self._strategy.check is IndexCheckKind.RIGHT:
             try:
                 sanity_check(SegmentReader(self._disk, self._folder, base, self._config))
-            except CorruptIndexError:
+            except (CorruptIndexError, CorruptRecordError):
                 return False
         return True
 
