@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stratalog.errors import StratalogError
+from stratalog.errors import DiskError, StratalogError
+from stratalog.spark import archive
 from stratalog.spark.archive import archive_options, archive_path, write_archive
 from tests.waiting import PATIENCE_S
 
@@ -66,13 +68,68 @@ def test_a_broken_archive_does_not_keep_spark_from_starting(tmp_path: Path) -> N
 
 
 def test_a_rehearsal_that_fails_is_told_and_leaves_nothing(tmp_path: Path) -> None:
-    java = tmp_path / "java" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text('#!/bin/sh\n[ "$1" = -version ] || exit 1\necho \'openjdk version "17.0.1"\' >&2\n')
-    java.chmod(0o755)
-    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(java.parent.parent)}
+    environ = with_java(tmp_path, "exit 1")
 
     with pytest.raises(StratalogError, match="could not be written"):
         write_archive(environ)
 
     assert list((tmp_path / "stratalog" / "spark").iterdir()) == []
+
+
+def test_a_rehearsal_that_does_not_end_was_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = with_java(tmp_path, "exec sleep 900")
+    monkeypatch.setattr(archive, "TIMEOUT_SECONDS", 0.1)
+
+    with pytest.raises(StratalogError, match=r"did not end within 0\.1 s\. Run the command again"):
+        write_archive(environ)
+
+    assert list((tmp_path / "stratalog" / "spark").iterdir()) == []
+
+
+def test_an_archive_that_cannot_be_renamed_was_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = with_java(tmp_path, "exit 1")
+    path = archive_path(environ)
+    (path / "folder").mkdir(parents=True)  # a name that no file can take
+
+    def rehearse(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        path.with_suffix(f".{os.getpid()}.tmp").write_bytes(b"classes")
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    monkeypatch.setattr(archive, "java_variables", lambda _: {})
+    monkeypatch.setattr(archive.subprocess, "run", rehearse)
+    with pytest.raises(DiskError, match="set XDG_CACHE_HOME to a writable folder") as caught:
+        write_archive(environ)
+
+    assert (caught.value.errno, caught.value.path) == (errno.EISDIR, str(path))
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+def test_a_cache_folder_that_cannot_be_made_has_no_remedy(tmp_path: Path) -> None:
+    environ = with_java(tmp_path, "exit 1")
+    (tmp_path / "stratalog").write_bytes(b"not a folder")
+
+    with pytest.raises(DiskError, match="set XDG_CACHE_HOME to a writable folder") as caught:
+        write_archive(environ)
+
+    assert caught.value.errno == errno.ENOTDIR
+
+
+def test_a_cache_folder_with_a_space_broke_the_archive(tmp_path: Path) -> None:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / 'my "cache"')}
+
+    write_archive(environ)
+
+    assert run_session(environ) == ["True 3"]
+
+
+def with_java(tmp_path: Path, words: str) -> dict[str, str]:
+    """Variables for a Java 17 that runs this command of the shell instead of a class."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\n[ "$1" = -version ] || {words}\necho \'openjdk version "17.0.1"\' >&2\n')
+    java.chmod(0o755)
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(java.parent.parent)}

@@ -42,7 +42,7 @@ jvm.wait()
 def archive_options(environ: Mapping[str, str]) -> str:
     """JVM options that use the archive for this Java and this pyspark; none if there is no archive."""
     path = archive_path(environ)
-    return f"-XX:SharedArchiveFile={path} -Xshare:auto {_QUIET}" if path.exists() else ""
+    return f"-XX:SharedArchiveFile={_quoted(path)} -Xshare:auto {_QUIET}" if path.exists() else ""
 
 
 def archive_path(environ: Mapping[str, str]) -> Path:
@@ -56,27 +56,54 @@ def archive_path(environ: Mapping[str, str]) -> Path:
 
 
 def write_archive(environ: Mapping[str, str]) -> Path:
-    """Run a small Spark job in its own process and archive its classes; takes about 20 s."""
+    """Run a small Spark job in its own process and archive its classes; takes about 20 s.
+
+    DiskError if the archive cannot be written, StratalogError if the job fails or does not end.
+    """
     environ = {**environ, **java_variables(environ)}
     path = archive_path(environ)
     new = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DiskError(path.parent, str(error.strerror)) from error
-    options = f"-XX:ArchiveClassesAtExit={new} {_QUIET}"
+        raise _not_written(path.parent, error) from error
+    options = f"-XX:ArchiveClassesAtExit={_quoted(new)} {_QUIET}"
     command = [sys.executable, "-c", _REHEARSAL, options]
     try:
-        done = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
-        )
+        try:
+            done = subprocess.run(
+                command, env=environ, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StratalogError(
+                "the archive of Spark's classes could not be written: the Spark job that loads them did not "
+                f"end within {TIMEOUT_SECONDS} s. Run the command again when the machine is less busy. Spark "
+                "works without the archive too, but starts more slowly."
+            ) from error
         if done.returncode != 0 or not new.exists():
             last_words = done.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
             raise StratalogError(f"the archive of Spark's classes could not be written: {last_words[0]}")
-        new.replace(path)
+        try:
+            new.replace(path)
+        except OSError as error:
+            raise _not_written(path, error) from error
     finally:
         new.unlink(missing_ok=True)
     return path
+
+
+def _quoted(path: Path) -> str:
+    """A path in spark.driver.extraJavaOptions, which Spark splits at spaces. Spark: parseOptionString"""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _not_written(path: Path, error: OSError) -> DiskError:
+    reason = (
+        f"{error.strerror}; the archive of Spark's classes is kept in this folder: set XDG_CACHE_HOME to a "
+        "writable folder"
+    )
+    return DiskError(path, reason, error.errno or 0)
 
 
 def _java_of(environ: Mapping[str, str]) -> str:

@@ -118,7 +118,7 @@ def write_shim(home: Path) -> Path:
             f"{error.strerror}; Spark's Java is started from this folder: set XDG_CACHE_HOME to a writable "
             "folder"
         )
-        raise DiskError(shim, reason) from error
+        raise DiskError(shim, reason, error.errno or 0) from error
     return home
 
 
