@@ -54,6 +54,17 @@ def test_lines_of_stdin_are_appended(
     assert capsys.readouterr().out == "2 records were appended to orders-0, which ends at offset 2.\n"
 
 
+def test_with_stdin_closed_append_ended_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # so Python does after `stratalog append DIR <&-`
+
+    assert main.run(["append", str(tmp_path / "orders-0"), "--create"]) == 2
+
+    assert "standard input is closed: name a FILE, or redirect standard input." in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_lines_of_a_file_are_appended(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_bytes(b"k\tv\n")
 

@@ -44,6 +44,13 @@ def test_a_broker_looks_for_metadata_in_the_first_of_its_directories(tmp_path: P
     assert BrokerFiles.of(file, ()).roles == ("broker", "controller")
 
 
+def test_a_configuration_without_process_roles_had_one_role_without_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"broker.id=3\nlog.dirs={tmp_path}/a\n")
+
+    assert BrokerFiles.of(file, ()).roles == ()
+
+
 def test_without_a_file_and_a_directory_nothing_is_guessed() -> None:
     with pytest.raises(UsageError, match="name the log directories"):
         BrokerFiles.of(None, ())

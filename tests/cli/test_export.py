@@ -53,7 +53,7 @@ OMISSION = Omission(
         ),
         (
             [".", "--to", "out", "--value", "utf8", "--option", "valueEncoding=json"],
-            "valueencoding is given twice, by --option and by a flag",
+            "valueEncoding is given twice, by --option and by an option of its own",
         ),
         ([".", "--to", "out", "--writer-option", "x"], "'x' is not NAME=VALUE"),
     ],

@@ -49,10 +49,22 @@ def test_a_setting_without_a_name_or_a_value_is_wrong_usage(text: str) -> None:
 
 
 def test_what_is_given_by_a_flag_and_as_a_setting_is_refused() -> None:
-    with pytest.raises(UsageError, match="includeheaders is given twice"):
+    with pytest.raises(UsageError) as caught:
         source_options(
-            headers=True, batch_metadata=False, committed=False, options={"includeheaders": "false"}
+            headers=True, batch_metadata=False, committed=False, options={"IncludeHeaders": "false"}
         )
+
+    assert str(caught.value) == (
+        "IncludeHeaders is given twice, by --option and by an option of its own: leave one of them out."
+    )
+
+
+@pytest.mark.parametrize("second", ["onCorruption=fail", "oncorruption=fail"])
+def test_of_a_setting_given_twice_the_first_was_dropped_without_a_word(second: str) -> None:
+    shown = CliRunner().invoke(show, ["--option", "onCorruption=skip", "--option", second])
+
+    assert shown.exit_code == 2
+    assert f"{second.partition('=')[0]} is given twice: leave one of them out." in shown.output
 
 
 @click.command()

@@ -62,6 +62,8 @@ def append(
     from stratalog.operations.append import Appending
     from stratalog.signals import graceful_stop
 
+    if file is None and sys.stdin is None:
+        raise UsageError("standard input is closed: name a FILE, or redirect standard input.")
     parse = _parser(key_delimiter, empty_is_null=empty_is_null, json_lines=json_lines)
     appending = Appending(directory=directory, parse=parse, create=create, codec=codec)  # type: ignore[arg-type]
     with ExitStack() as held:

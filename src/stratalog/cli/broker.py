@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stratalog.config import ServerConfig, parse_properties, read_server_properties
+from stratalog.config.quorum import split_values
 from stratalog.errors import UsageError
 from stratalog.files.names import parse_number
 from stratalog.limits import INT32_MAX
@@ -24,7 +25,7 @@ class BrokerFiles:
 
     @classmethod
     def of(cls, config: Path | None, directories: tuple[str, ...]) -> BrokerFiles:
-        """Read server.properties; UsageError if neither the arguments nor the file name a directory.
+        """Read server.properties. UsageError if no directory is named, in the arguments or in the file.
 
         Kafka's default, /tmp/kafka-logs, is not used: it is hardly ever what the user wants.
         """
@@ -47,7 +48,7 @@ class BrokerFiles:
             directories=directories or server.manager.log_dirs,
             server=server,
             metadata_directory=found.get("metadata.log.dir") or None,
-            roles=tuple(role.strip() for role in found.get("process.roles", "").split(",")),
+            roles=tuple(split_values(found.get("process.roles", ""))),
             node_id=parse_number(found.get("node.id", found.get("broker.id", "")), 0, INT32_MAX),
         )
 

@@ -35,10 +35,15 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 def check_targets(files: Sequence[Path], directories: Sequence[str]) -> None:
     """Refuse a file whose folder does not exist, and a file in a log directory; called before hours of work.
 
-    A command that only reads must change nothing in a log directory, but such a file could overwrite a log.
+    These commands only read, and must change nothing in a log directory. A file written there could overwrite
+    a log.
     """
     for file in files:
-        if not file.absolute().parent.is_dir():
+        try:
+            is_folder = file.absolute().parent.is_dir()
+        except PermissionError as error:
+            raise DiskError(file, "this user may not look into its folder", errno.EACCES) from error
+        if not is_folder:
             raise DiskError(file, "its folder does not exist", errno.ENOENT)
         for directory in directories:
             if file.resolve().is_relative_to(Path(directory).resolve()):

@@ -1,4 +1,5 @@
-"""What the commands on Spark have in common: their options, and a session whose errors become sentences."""
+"""Options about reading and decoding, and what the commands on Spark have in common: a session whose errors
+become sentences."""
 
 from __future__ import annotations
 
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 def parse_settings(
     _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, str]:
-    """Parse NAME=VALUE, which can be repeated."""
-    found = {}
+    """Parse NAME=VALUE, which can be repeated with other names. Spark ignores the case of a name."""
+    found: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param=parameter)
+        if name.lower() in (known.lower() for known in found):
+            raise click.BadParameter(f"{name} is given twice: leave one of them out.", param=parameter)
         found[name] = value
     return found
 
@@ -49,7 +52,9 @@ def read_options(command: Command) -> Command:
         click.option(
             "--batch-metadata", is_flag=True, help="Also read the columns about each record's batch."
         ),
-        click.option("--headers", is_flag=True, help="Also read the column headers."),
+        click.option(
+            "--headers", is_flag=True, help="Also read the headers of records (the column `headers`)."
+        ),
         until_option,
         since_option,
     ):
@@ -115,13 +120,14 @@ def _options_of(what: str) -> list[Callable[[Command], Command]]:
         click.option(
             f"--{what}-schema",
             metavar="SCHEMAS",
-            help=f"The schemas of {what}s: 7=a.avsc,8=b.avsc, or a folder with 7.avsc; for avro a file. "
-            "Default: the topic _schemas.",
+            help=f"The schemas of {what}s. For avro: the schema file. For confluent: 7=a.avsc,8=b.avsc, or a "
+            "folder with 7.avsc (default: the topic _schemas).",
         ),
         click.option(
             f"--{what}-reader",
             metavar="SCHEMA",
-            help=f"Read all {what}s as this schema: an id, SUBJECT:VERSION or a file. Default: the newest.",
+            help=f"Read all {what}s as this schema. For avro: a file (default: their own). For confluent: an "
+            "id, SUBJECT[:VERSION] or a file (default: the newest).",
         ),
     ]
 
@@ -139,9 +145,12 @@ def source_options(
     given = {name: "true" for name, is_set in flags.items() if is_set} | (decoding or {})
     if committed:
         given["isolation"] = "read_committed"
-    doubled = {name.lower() for name in given} & {name.lower() for name in options}
-    if doubled:
-        raise UsageError(f"{', '.join(sorted(doubled))} is given twice, by --option and by a flag.")
+    known = {name.lower() for name in given}
+    doubled = next((name for name in options if name.lower() in known), None)
+    if doubled is not None:
+        raise UsageError(
+            f"{doubled} is given twice, by --option and by an option of its own: leave one of them out."
+        )
     return given | options
 
 

@@ -57,14 +57,14 @@ class QuorumSettings:
 def read_quorum_settings(text: str) -> QuorumSettings:
     """The settings of the quorum in a server.properties; ConfigError for a value that a broker refuses."""
     found = parse_properties(text)
-    names = _split(found.get("controller.listener.names", ""))
+    names = split_values(found.get("controller.listener.names", ""))
     advertised = _listeners("advertised.listeners", found)
     bound = _listeners("listeners", found)
     known = {**bound, **advertised}
     return QuorumSettings(
         node_id=_number("node.id", found.get("node.id", found.get("broker.id")), INT32_MAX),
-        roles=frozenset(_split(found.get("process.roles", ""))),
-        voters=tuple(_voter(one) for one in _split(found.get("controller.quorum.voters", ""))),
+        roles=frozenset(split_values(found.get("process.roles", ""))),
+        voters=tuple(_voter(one) for one in split_values(found.get("controller.quorum.voters", ""))),
         # An empty host means every address of the machine. The controller of a single node is always reached
         # from the machine itself.
         endpoints=tuple(
@@ -83,7 +83,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 def _listeners(name: str, found: dict[str, str]) -> dict[str, Endpoint]:
     endpoints = {}
-    for one in _split(found.get(name, "")):
+    for one in split_values(found.get(name, "")):
         match = _LISTENER.fullmatch(one)
         if match is None or int(match[3]) > _LARGEST_PORT:
             raise ConfigError(name, one, "each must be listener://host:port")
@@ -106,5 +106,6 @@ def _number(name: str, text: str | None, largest: int) -> int | None:
     return int(text)
 
 
-def _split(text: str) -> list[str]:
+def split_values(text: str) -> list[str]:
+    """The values of a list in a server.properties."""
     return [part.strip() for part in text.split(",") if part.strip()]
