@@ -1,10 +1,10 @@
 """Reads the cluster metadata as a KRaft snapshot followed by the log after it.
 
-From time to time a controller writes a snapshot of the state after all records below an offset
-(`<offset>-<epoch>.checkpoint`), and may then delete the segments below it. If the log is empty or no
-longer begins at 0, the table begins with the records of a snapshot from which the log continues. These
-records all get the last offset that the snapshot covers. If several snapshots fit, the oldest one is read:
-then the table shows the most history.
+From time to time a controller writes a snapshot: the state that results from all records below an offset
+(`<offset>-<epoch>.checkpoint`). It may then delete the segments below it. If the log is empty or no longer
+begins at 0, the table begins with the records of a snapshot from which the log continues. These records all
+get the last offset that the snapshot covers. If several snapshots fit, the oldest one is read: then the table
+shows the most history.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotTask:
-    """A snapshot to read: the state after all records below `end_offset`."""
+    """A snapshot to read: the state that results from all records below `end_offset`."""
 
     path: str
     end_offset: int
@@ -99,7 +99,10 @@ def _is_from_start(options: ReadOptions) -> bool:
 def _snapshot_before(
     disk: DiskReader, found: FoundPartition, options: ReadOptions
 ) -> tuple[KRaftSnapshotFile | None, int]:
-    """(the snapshot that the log continues from if its beginning was deleted, the end of the log)."""
+    """The snapshot to read before the log, and the end of the log.
+
+    The snapshot is None if the log has records from offset 0 on, or if no snapshot fits.
+    """
     files = [entry.name for entry in disk.list_directory(found.directory) if entry.kind is EntryKind.FILE]
     view = open_view(disk, system_clock, found)
     ends = ends_of(view, read_committed=options.read_committed)
@@ -128,7 +131,8 @@ def _read_snapshot(
         if task.on_corruption is OnCorruption.FAIL:
             raise CorruptRecordError(
                 f"{error.reason} The file is a snapshot of the cluster metadata at offset {task.end_offset}. "
-                "Look with `stratalog dump`; to skip the damage and read the rest, set onCorruption=skip.",
+                "Look with `stratalog dump`. With onCorruption=skip, the rest of this snapshot is left out, "
+                "and the log after it is read.",
                 position=error.position,
                 path=task.path,
             ) from error
