@@ -110,8 +110,9 @@ class AuditedSegment:
 def audit_segment(disk: DiskReader, task: AuditTask) -> AuditedSegment:
     """Read a segment and its indexes. DiskError if the log cannot be read.
 
-    A cleaner replaces log and indexes one after the other. If something is found, and one of the names
-    belongs to another file afterwards, log and indexes may not belong together, and are read again.
+    A cleaner replaces log and indexes one after the other. So a finding may come from a log and an index that
+    do not belong together. If there is a finding, and one of the files was replaced meanwhile, all are read
+    again, at most `_MOST_TRIES` times in all.
     """
     for tries_left in reversed(range(_MOST_TRIES)):
         before = _files(disk, task)
@@ -309,7 +310,8 @@ class _Look:
             try:
                 for records in reader.read(part.data, start=start, end=start + size):
                     self._rows.records_count += records.num_rows
-                    self._rows.first_offset = min(self._rows.first_offset or 0, records.column(0)[0].as_py())
+                    assert self._rows.first_offset is not None, "the rows were added before"
+                    self._rows.first_offset = min(self._rows.first_offset, records.column(0)[0].as_py())
                     self._rows.add_times(records.column(1).cast("int64").to_numpy() // 1000)
             except CorruptRecordError as error:
                 if not self._task.is_deep:  # a deep audit reports this by itself
@@ -362,10 +364,9 @@ class _Look:
         found = search_batch(read_into, position + 1, size, above=self._rows.last_offset, below=below)
         end = size if found is None else found
         kind = self._kind_of(read_into, stop, position, is_at_end=found is None)
-        if kind is AuditKind.TORN_TAIL and not self._task.was_closed:
-            self._has_damage = True  # a broker may be writing this batch; the indexes are still checked
-        else:
-            self._damaged(end)
+        # At a torn tail too, this ends the checks of the indexes. After a crash, their last entries may be
+        # for batches that are lost, and the broker rebuilds the indexes of this segment when it starts.
+        self._damaged(end)
         self._say(kind, start, end - start, offset, reason)
         return end
 
@@ -399,8 +400,9 @@ class _Look:
 
     def result(self) -> AuditedSegment:
         rows, task = self._rows, self._task
-        # No shutdown closes the time index of the cluster's metadata: a broker rebuilds it at each start.
-        # Kafka: KafkaMetadataLog
+        # `recover` leaves the log of the cluster's metadata to the broker, which rebuilds its indexes at each
+        # start. So after a recovery, the last entry of this time index may be missing. Kafka:
+        # KafkaMetadataLog
         is_closed = task.next_base is not None or (task.was_closed and task.topic != CLUSTER_METADATA)
         if self._indexes.offsets is not None and not self._has_damage:
             self._indexes.offsets.end(self._good_end)
