@@ -4,7 +4,7 @@ Theory of operation. Each device has a queue and threads that take from its fron
 sequential streams. The thread that takes the outcomes looks every few milliseconds at how much was read, lets
 `ReaderCount` decide and reports progress. A reader that is no longer wanted does not first finish its
 segment, which may have a gigabyte left: it pauses before its next read. It goes on when it is wanted again,
-or when the queue is empty and it can no longer slow down others. A reader that has finished a task waits
+or when no task waits any more: its own task must be finished too. A reader that has finished a task waits
 while too many outcomes were not taken yet: that bounds the memory.
 
 A StratalogError becomes the outcome of its task. Any other exception of a task ends all readers, and is
@@ -183,7 +183,7 @@ class _Pool(Generic[Task, Result]):
         seconds, size = now_s - self._window_s, total - self._window_bytes
         is_full = self._count.is_enough(size, seconds)
         with self._changed:
-            # Fewer readers run than wanted when no task is left: that says nothing about the device.
+            # When no task is left, fewer readers run than wanted. Such a rate says nothing about the device.
             if is_full and self._running >= self._count.count and size:
                 self._count.measured(size / seconds)
                 self._changed.notify_all()

@@ -48,15 +48,17 @@ def rebuild(
     level: int | None,
     log_append_time: int | None,
 ) -> bytes:
-    """One batch of the records that `rows` finds in `data`, with the producer of the batch `first`.
+    """One new batch. `rows` says where its records are in `data`; its producer is that of the batch `first`.
 
-    InvalidBatchError for records that are allowed in a batch that is kept unchanged, but not in a new one.
+    InvalidBatchError if a new batch must not have such records. A batch that is kept unchanged may have them.
     """
     if not len(rows):
         raise InvalidBatchError("a batch without records cannot be rewritten.")
     timestamps = np.ascontiguousarray(rows["timestamp"])
     if timestamps.min() < NO_TIMESTAMP:
         raise InvalidBatchError(f"timestamp {timestamps.min()} is negative; -1 means none.")
+    # Only the codec and the attributes are used below. The other values are given because BatchOptions checks
+    # them, as for every new batch.
     options = BatchOptions(
         codec=codec,
         level=level,

@@ -1,7 +1,8 @@
 """`ls`: the topics of log directories, the partitions of a topic, or the segments of a partition.
 
-It reads only names, sizes, indexes and the first and last batch of each log (`log/api/outline.py`), so it
-takes only a few times as long as a listing of the files. Nothing is locked or changed; a broker may run.
+It reads only names, sizes, small files, indexes, and the first and last batch of each log; of a named
+partition, those of each segment (`log/api/outline.py`). So it takes only a few times as long as a listing of
+the files. Nothing is locked or changed; a broker may run.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class Scratch:
         needed = self.used + size
         if needed > self.array.size:
             previous, kept = self.view, self.used + written
-            # Doubling makes copies rare; a large scratch grows only by a fixed amount, so that it does not
-            # waste memory.
+            # Doubling makes copies rare; a large scratch gets at most 16 MiB more than it needs now, so that
+            # it does not waste memory.
             self._replace(max(needed, min(2 * self.array.size, needed + _GROWTH_CAP)))
             self.view[:kept] = previous[:kept]
 

@@ -2,7 +2,7 @@
 
 internal    internal topics, record by record or as their current state
 partitions  each partition with its offsets, size and times, and the lag of groups
-sources     tables that are computed when they are read
+sources     what a scan of a table reads: decoded records, or a table that is computed
 
 Not here: how messages are decoded (`jobs/tables.py`).
 """

@@ -84,6 +84,6 @@ _FIELDS: dict[FieldDecoder, Callable[[bytes], str]] = {
     FieldDecoder.STRING: decode_text,
     FieldDecoder.INTEGER: _number(4, "integer"),
     FieldDecoder.LONG: _number(8, "long"),
-    # Kafka's tool prints the object's address in memory; the bytes in hex are more useful.
+    # Kafka's tool prints Java's name for the array, such as [B@1b2c3d; the bytes in hex are more useful.
     FieldDecoder.DEFAULT: lambda raw: f"0x{raw.hex()}",
 }

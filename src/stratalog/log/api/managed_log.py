@@ -31,7 +31,7 @@ class ManagedLog(LogApi, Log):
         return self
 
     def _check_open(self) -> None:
-        """Nothing to do: each method of `Log` checks itself whether the log is open."""
+        """Nothing to do: the methods of `Log` that read or change records check that the log is open."""
 
     def _refresh(self) -> None:
         """Nothing to do: an open log is always up to date."""

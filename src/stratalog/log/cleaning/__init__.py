@@ -27,7 +27,7 @@ spool             a temporary file for what was put aside
 tally             which keys or prefixes take the most space
 transactions      whose records were aborted, and which markers are still needed
 
-Not here: threads, throttling and checkpoints (`manager/`), and commands (`operations/`).
+Not here: the cleaner's threads, throttling and checkpoints (`manager/`), and commands (`operations/`).
 """
 
 from typing import TYPE_CHECKING

@@ -46,15 +46,16 @@ _COPIED, _REWRITTEN, _OLD_AND_EMPTY = 0, 1, 2
 
 
 class ErasedRun(NamedTuple):
-    """What is left of a run; `batches` are the rows of `data`. Valid until the next run is requested."""
+    """What is left of a run: its bytes (`data`), and a row for each batch in them (`batches`).
+
+    Valid until the next run is requested.
+    """
 
     data: Bytes
     batches: BatchTable
     max_offset: int
     changed: NDArray[np.int64]
     """The numbers of the changed batches, counted from the first of the file."""
-    records_count: int
-    """How many records are gone."""
 
 
 def erase_runs(file: BatchFile, matcher: Matcher) -> closing[Generator[ErasedRun, None, None]]:
@@ -79,7 +80,6 @@ def _erased(file: BatchFile, matcher: Matcher) -> Generator[ErasedRun, None, Non
                 batches=headers,
                 max_offset=int(headers["last_offset"][-1]),
                 changed=changed + batches_before,
-                records_count=int(gone.sum()),
             )
             batches_before += len(run.batches)
 
@@ -137,7 +137,7 @@ def _rewritten(
         run.rows[first_row:end_row],
         verdicts,
         ~gone[first_row:end_row],
-        -1,  # no batch gets a delete horizon here; a batch that has a horizon keeps it
+        -1,  # no batch gets a delete horizon here; a batch keeps the one that it has, unless it becomes empty
         out,
         spans,
     )

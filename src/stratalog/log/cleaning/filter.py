@@ -54,10 +54,11 @@ class Rules:
 
 
 class FilteredRun(NamedTuple):
-    """What is left of a run; `batches` are the rows of `data`, in memory that is used again.
+    """What is left of a run: its bytes (`data`), and a row for each batch in them (`batches`).
 
-    `keep` says for each record of the run whether it stays. `is_dropped` says for each batch whether all its
-    records are removed because the batch was aborted, or is a marker that is not needed any more.
+    The memory of both is used again for the next run. `keep` says for each record of the run whether it
+    stays. `is_dropped` says for each batch whether all its records are removed because the batch was aborted,
+    or is a marker that is not needed any more.
     """
 
     data: Bytes

@@ -20,10 +20,10 @@ def rebuild_producer_state(
     now_ms: int,
     after_clean_shutdown: bool = False,
 ) -> None:
-    """Bring the state to `end_offset`, and leave snapshots there and at the last two segments' bases.
+    """Bring the state to `end_offset` and write a snapshot there.
 
-    A cleanly closed log without any snapshot comes from a Kafka release that had no snapshots: nothing is
-    replayed, and empty snapshots are written.
+    A replay also writes one where it begins the last two segments. A cleanly closed log without any snapshot
+    comes from a Kafka release that had no snapshots: nothing is replayed, and empty snapshots are written.
     """
     snapshot_offsets = {*segments.base_offsets[-2:], end_offset}
     if after_clean_shutdown and producers.snapshots.latest is None:

@@ -1,4 +1,6 @@
-"""The hot loops: arrays and integers in, integers out. No strings, no exceptions, no objects.
+"""The hot loops, called kernels: arrays and integers in, integers out; no strings, exceptions or objects.
+
+Also here: the modules that compile, cache and load kernels.
 
 audit       one pass of an audit, as long as nothing is wrong
 avro        Avro values into Arrow's buffers
