@@ -31,9 +31,12 @@ def create_topic(
             if attempt == TOPIC_ATTEMPTS - 1:
                 raise
         except KafkaException as error:
-            if attempt == 0 or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            code = error.args[0].code()
+            if attempt > 0 and code == KafkaError.TOPIC_ALREADY_EXISTS:
+                return  # the previous attempt succeeded late
+            # librdkafka itself waits for a controller for less time than we do.
+            if attempt == TOPIC_ATTEMPTS - 1 or code != KafkaError._TIMED_OUT:
                 raise
-            return  # the previous attempt succeeded late
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
