@@ -34,8 +34,8 @@ from tests.waiting import PATIENCE_S
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.3"}
 SETTINGS = {"users": COMPACT, "orders": {"retention.ms": -1, "segment.bytes": 2097152}}
 NewBroker = Callable[..., Broker]
-# The first is a warning of every start. A controller registers itself, and a broker tells it which directory has
-# a new partition; on a busy machine the active controller is not ready for that yet, and is asked again.
+# The first is a warning of every start. A controller registers itself, and a broker tells it which directory
+# has a new partition; on a busy machine the controller is not ready for that yet, and is asked again.
 _NO_COMPLAINT = (
     "Performing controller activation|CONTROLLER_REGISTRATION|ASSIGN_REPLICAS_TO_DIRS|AssignmentsManager"
 )
