@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,21 @@ def test_a_name_that_is_not_there_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"the command names order, .* did you mean orders"):
         OffsetsQuestion(directories=[str(tmp_path)], names=["order"]).run()
+
+
+def test_a_first_segment_that_a_cleaner_has_emptied_hides_no_record(tmp_path: Path) -> None:
+    with stratalog.open_log(tmp_path / "orders-0", create=True) as log:
+        for number in range(3):
+            log.append_many([NewRecord(b"v", None, (), T0 + number)])
+            log.log.roll()
+        log.append_many([NewRecord(b"v", None, (), T0 + 3)])
+    for name in ("log", "index", "timeindex"):
+        os.truncate(tmp_path / "orders-0" / f"{0:020d}.{name}", 0)
+
+    # The time of the empty segment is that of its file, so it reaches both.
+    assert [found(tmp_path, time) for time in (T0, T0 + 2)] == [1, 2]
+
+
+def found(directory: Path, time: int) -> int | None:
+    (only,) = OffsetsQuestion(directories=[str(directory)], time=time).run().answers
+    return only.offset

@@ -1,7 +1,8 @@
 """`offsets`: the offset for a time in each partition, as kafka-get-offsets finds it by asking a broker.
 
 `latest` is the end of the log. A broker returns its high watermark, which is the same when all replicas have
-the records.
+the records. For a time, a broker looks only into the first segment that may reach it. If a cleaner has left
+that segment empty, it answers that there is no record; here, the later segments are searched too.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from stratalog.directory.partitions import FoundPartition
 from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.plan import looking_at
+from stratalog.log.api.view import LogView
 from stratalog.log.timestamps import SpecialTimestamp
 from stratalog.operations.report import Report, Status, Table
 from stratalog.operations.words import counted, time_text
 from stratalog.questions.choosing import COMMAND_WORDS, named_partitions
 from stratalog.scanning.words import python_words
+from stratalog.segment.search import TimestampAndOffset
 
 NAMED_TIMES = {
     "earliest": SpecialTimestamp.EARLIEST,
@@ -117,9 +120,7 @@ class OffsetsQuestion:
     def _answer(self, found: FoundPartition) -> OffsetAnswer:
         topic, partition = found.topic_partition
         try:
-            place = looking_at(
-                self.disk, self.clock, found, lambda view: view.fetch_offset_by_timestamp(self.time)
-            )
+            place = looking_at(self.disk, self.clock, found, self._find)
         except (CorruptRecordError, CorruptIndexError, DiskError) as error:
             return OffsetAnswer(topic=topic, partition=partition, problem=str(error))
         finally:
@@ -133,6 +134,11 @@ class OffsetsQuestion:
             timestamp=place.timestamp if place.timestamp >= 0 else None,
             leader_epoch=place.leader_epoch,
         )
+
+    def _find(self, view: LogView) -> TimestampAndOffset | None:
+        if self.time < 0:
+            return view.fetch_offset_by_timestamp(self.time)
+        return view.first_not_before(self.time)
 
 
 def _or_dash(number: int | None) -> str:

@@ -280,7 +280,12 @@ class LogView:
         if timestamp == SpecialTimestamp.MAX_TIMESTAMP and len(seen.segments):
             seen.segments.active.find_largest_timestamp()
         found = find_offset(seen.segments, seen.all_epochs, timestamp, seen.log_start_offset, seen.end.offset)
-        return self._first_in_newest(seen, timestamp) if found is None and timestamp >= 0 else found
+        if found is not None or timestamp < 0:
+            return found
+        # If an older segment reaches the time, the answer is that there is none, as in Kafka.
+        reached = seen.segments.first_reaching(timestamp)
+        is_older = reached is not None and reached is not seen.segments.active
+        return None if is_older else self._first_in_newest(seen, timestamp)
 
     def first_not_before(self, timestamp: int) -> TimestampAndOffset | None:
         """As `Log.first_not_before`."""
