@@ -25,6 +25,15 @@ def test_each_command_is_printed_before_what_it_prints(
     assert found in printed.err
 
 
+def test_a_relative_folder_is_taken_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main.run([*SMALL, "--directory", "demo"]) == 0
+    assert "found the planted damage in all 5 files" in capsys.readouterr().err
+
+
 def test_what_it_leaves_is_a_directory_that_a_broker_can_start_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

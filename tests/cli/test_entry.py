@@ -54,6 +54,30 @@ def test_the_version_is_printed() -> None:
     assert shell(ENTRIES[0], "--version") == (0, f"stratalog {__version__}\n", "")
 
 
+INTERRUPTED_IMPORT = """
+import sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "stratalog.operations":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+from stratalog.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("redirection", ["", "2>&-"])
+def test_an_interrupt_while_a_command_is_imported_prints_no_traceback(redirection: str) -> None:
+    line = f"{sys.executable} -c '{INTERRUPTED_IMPORT}' {redirection}"
+
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+
+    said = "" if redirection else "stratalog: stopped\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
+
+
 def test_a_shell_that_completes_a_line_is_answered_by_click() -> None:
     asked = {"_STRATALOG_COMPLETE": "bash_complete", "COMP_WORDS": "stratalog --ver", "COMP_CWORD": "1"}
 

@@ -84,7 +84,7 @@ def _folder(directory: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="stratalog-demo-"))
     if directory.exists() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty: the demo damages what it finds, so give it a new folder")
-    return directory
+    return directory.absolute()  # an audit names files by their whole path
 
 
 @contextmanager

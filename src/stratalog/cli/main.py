@@ -14,6 +14,7 @@ from typing import TextIO
 import click
 
 from stratalog.cli.compiling import CompileNotice
+from stratalog.cli.entry import INTERRUPTED, STOPPED
 from stratalog.cli.interrupts import raise_dropped_interrupts
 from stratalog.cli.lazy import LazyCommands
 from stratalog.cli.output import ExitCode, Output
@@ -51,9 +52,7 @@ COMMANDS = (
     "warm",
 )
 _PACKAGE = "stratalog"
-# The status that a shell reports for a process ended by Ctrl-C or a closed pipe.
-INTERRUPTED = 130
-PIPE_CLOSED = 141
+PIPE_CLOSED = 141  # the status that a shell reports for a process that a closed pipe has ended
 
 
 @click.group(
@@ -126,7 +125,7 @@ def _run(output: Output, arguments: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        click.echo("stratalog: stopped", err=True)
+        click.echo(STOPPED, err=True)
         return INTERRUPTED
     except SystemExit as ended:
         # Only click raises this: with 1 if the reader of a pipe has gone (`| head`), with 0 after it has
