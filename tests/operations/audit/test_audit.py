@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from errno import EIO, ENOENT
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ def test_one_disk_that_cannot_be_read_does_not_end_the_audit_of_the_others(tmp_p
     flip(root / "rolled-0" / "00000000000000000020.log", 100)
 
     report = AuditRequest(
-        directories=[str(root), str(tmp_path / "gone")], disk=Unlistable(tmp_path / "gone")
+        directories=[str(root), str(tmp_path / "gone")], disk=BadDisk(tmp_path / "gone")
     ).run()
 
     assert {each.kind.value for each in serious(report.findings)} == {"wrong-crc", "unreadable"}
@@ -127,7 +128,7 @@ def test_one_disk_that_cannot_be_read_ended_the_audit_of_a_topic(tmp_path: Path)
     directories = [str(gone), str(root)]
 
     for names, partitions in ((["rolled"], 1), (["rolled", "elsewhere"], 1), (["elsewhere"], 0)):
-        report = AuditRequest(directories=directories, names=names, disk=Unlistable(gone)).run()
+        report = AuditRequest(directories=directories, names=names, disk=BadDisk(gone)).run()
 
         found = serious(report.findings)
         assert [(each.kind.value, each.directory) for each in found] == [("unreadable", str(gone))]
@@ -138,7 +139,7 @@ def test_a_topic_in_none_of_the_disks_that_can_be_read_was_not_said(tmp_path: Pa
     root, gone = fixture_copy("clean", tmp_path / "data"), tmp_path / "gone"
 
     report = AuditRequest(
-        directories=[str(gone), str(root)], names=["rolled", "elsewhere"], disk=Unlistable(gone)
+        directories=[str(gone), str(root)], names=["rolled", "elsewhere"], disk=BadDisk(gone)
     ).run()
 
     assert report.notes[0] == "elsewhere: no directory that could be read has such a topic or partition."
@@ -146,21 +147,50 @@ def test_a_topic_in_none_of_the_disks_that_can_be_read_was_not_said(tmp_path: Pa
     assert report.notes[0] in report.words()
 
 
-class Unlistable(DiskReader):
-    """A reader for which one directory has EIO."""
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_a_partition_that_was_not_read_was_a_reason_not_to_start(state: str, tmp_path: Path) -> None:
+    """Exit status 1 said that everything was looked at; the partition and its segments were counted."""
+    root = fixture_copy(state, tmp_path / "data")
+    whole = AuditRequest(directories=[str(root)]).run().totals()
 
-    def __init__(self, path: Path) -> None:
+    report = AuditRequest(directories=[str(root)], disk=Unlistable(root / "rolled-0")).run()
+
+    (found,) = serious(report.findings)
+    assert (found.kind, found.partition, found.file) == (AuditKind.UNREADABLE, "rolled-0", "")
+    assert report.status is Status.FAILED
+    assert report.verdict.startswith("Not everything could be read: rolled-0. ")
+    assert report.totals()["partitions"] == whole["partitions"] - 1
+
+
+def test_a_partition_that_was_deleted_meanwhile_is_no_finding(tmp_path: Path) -> None:
+    root = fixture_copy("killed", tmp_path / "data")
+
+    report = AuditRequest(directories=[str(root)], disk=Unlistable(root / "rolled-0", ENOENT)).run()
+
+    assert [each for each in serious(report.findings) if each.partition == "rolled-0"] == []
+
+
+class Unlistable(DiskReader):
+    """A reader that cannot list one directory."""
+
+    def __init__(self, path: Path, number: int = EIO) -> None:
         super().__init__()
-        self._bad = str(path)
+        self._bad, self._number = str(path), number
 
     def list_directory(self, path: str | os.PathLike[str]) -> list[DirectoryEntry]:
-        if os.fspath(path).startswith(self._bad):
-            raise DiskError(path, "input/output error", 5)
+        self._refuse(path)
         return super().list_directory(path)
 
-    def status(self, path: str | os.PathLike[str]) -> FileStatus | None:
+    def _refuse(self, path: str | os.PathLike[str]) -> None:
         if os.fspath(path).startswith(self._bad):
-            raise DiskError(path, "input/output error", 5)
+            raise DiskError(path, os.strerror(self._number), self._number)
+
+
+class BadDisk(Unlistable):
+    """A reader for which one directory has EIO, whatever is asked."""
+
+    def status(self, path: str | os.PathLike[str]) -> FileStatus | None:
+        self._refuse(path)
         return super().status(path)
 
 

@@ -9,6 +9,7 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.operations.audit.audited_directory import look_at_directory, refusal_finding
 from stratalog.operations.audit.kinds import AuditKind
+from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.partition import PartitionMarks
 from tests.directory.lone import lone
 from tests.manager.running import fixture_copy
@@ -73,3 +74,13 @@ def test_a_refusal_keeps_its_own_words() -> None:
         "Move it.",
     )
     assert refusal_finding(refusal._replace(kind=RefusalKind.CHECKPOINT)) is None
+
+
+def test_what_this_user_may_not_read_was_called_a_reason_not_to_start() -> None:
+    refusal = StartupRefusal(RefusalKind.NOT_SEEN, "/d", "t-0", "User 7 may not read it.", "Run it as root.")
+
+    finding = refusal_finding(refusal)
+
+    assert finding is not None
+    assert (finding.kind, finding.path) == (AuditKind.UNREADABLE, "/d/t-0")
+    assert (finding.words, finding.remedy) == ("User 7 may not read it.", "Run it as root.")

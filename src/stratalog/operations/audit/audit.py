@@ -143,9 +143,8 @@ class _Run:
             self._findings += directory.findings
         self._check(partitions, nodes)
         self._look_again(partitions, nodes)
-        for partition in partitions:
-            self._findings += partition.findings()
-        findings = tuple(sorted(self._findings, key=finding_order))
+        own = [finding for partition in partitions for finding in partition.findings()]
+        findings = tuple(sorted([*_without_twins(self._findings, own), *own], key=finding_order))
         return AuditReport(
             findings=findings,
             totals_=totals_of(len(directories), partitions, self._read_size),
@@ -365,8 +364,17 @@ class _Run:
         second._check(again, nodes)
         for partition, once_more in zip(doubtful, again, strict=True):
             still = {_place(spot) for spot in once_more.spots}
-            is_gone = once_more.facts is None
-            partition.spots = [] if is_gone else [spot for spot in partition.spots if _place(spot) in still]
+            if once_more.facts is None:  # deleted, or it cannot be listed
+                found = [] if once_more.is_gone else [*partition.spots, *once_more.spots]
+            else:
+                found = [spot for spot in partition.spots if _place(spot) in still]
+            partition.spots = [*dict.fromkeys(found)]
+
+
+def _without_twins(others: Iterable[AuditFinding], own: Iterable[AuditFinding]) -> Iterable[AuditFinding]:
+    """Leave out that a broker cannot read a file if the audit of its partition says so as well."""
+    known = {finding.path for finding in own if finding.kind is AuditKind.UNREADABLE}
+    return [each for each in others if each.kind is not AuditKind.UNREADABLE or each.path not in known]
 
 
 def _place(spot: Spot) -> tuple[object, ...]:

@@ -91,8 +91,9 @@ def refusal_finding(refusal: StartupRefusal) -> AuditFinding | None:
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.READ_ONLY):
         return None
     partition, _, file = refusal.name.rpartition("/")
+    is_unread = refusal.kind is RefusalKind.UNREADABLE or refusal.is_unseen
     return AuditFinding(
-        kind=AuditKind.UNREADABLE if refusal.kind is RefusalKind.UNREADABLE else AuditKind.WILL_NOT_START,
+        kind=AuditKind.UNREADABLE if is_unread else AuditKind.WILL_NOT_START,
         directory=refusal.directory,
         partition=partition,
         file=file,

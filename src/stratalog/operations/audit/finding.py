@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, fields
 
+from stratalog.files.paths import join_path
 from stratalog.operations.audit.kinds import AuditKind, Severity
 
 
@@ -40,6 +41,11 @@ class AuditFinding:
     @property
     def remedy(self) -> str:
         return self.remedy_words or self.kind.rule.remedy.replace("{directory}", shlex.quote(self.directory))
+
+    @property
+    def path(self) -> str:
+        within = "/".join(name for name in (self.partition, self.file) if name)
+        return join_path(self.directory, within) if within else self.directory
 
     @property
     def place(self) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from stratalog.errors import StratalogError
+from stratalog.errors import NoSuchFileError, StratalogError
 from stratalog.operations.audit.audit_report import AuditedTopic, AuditTotals
 from stratalog.operations.audit.audited_directory import AuditedDirectory
 from stratalog.operations.audit.finding import AuditFinding
@@ -24,7 +24,7 @@ class PartitionState:
         self.facts: PartitionFacts | None = None
         self.segments: dict[int, tuple[str, AuditedSegment]] = {}
         self.spots: list[Spot] = []
-        self.error: str | None = None
+        self.is_gone = False  # its directory was deleted since it was listed
         self.audited: AuditedPartition | None = None  # set when its segments are combined
 
     @property
@@ -42,7 +42,7 @@ class PartitionState:
         return self.facts is not None and len(self.ordered) == len(self.facts.segments)
 
     def fail(self, file: str, error: StratalogError) -> None:
-        self.error = str(error)
+        self.is_gone |= not file and isinstance(error, NoSuchFileError)
         self.spots.append(Spot(AuditKind.UNREADABLE, file, str(error)))
 
     def findings(self) -> list[AuditFinding]:
@@ -64,17 +64,21 @@ class PartitionState:
 
 
 def totals_of(directories_count: int, partitions: Sequence[PartitionState], read_size: int) -> AuditTotals:
-    """Everything that was audited, added up."""
+    """Everything that was audited, added up; a partition that cannot be listed does not count."""
     segments = [segment for partition in partitions for segment in partition.ordered]
     return AuditTotals(
         directories=directories_count,
-        partitions=len(partitions),
+        partitions=_looked_at(partitions),
         segments=len(segments),
         batches=sum(segment.scan.batches_count for segment in segments),
         records=sum(segment.records_count for segment in segments),
         bytes=sum(segment.size for segment in segments),
         bytes_read=read_size,
     )
+
+
+def _looked_at(partitions: Sequence[PartitionState]) -> int:
+    return sum(partition.facts is not None for partition in partitions)
 
 
 def topics_of(partitions: Sequence[PartitionState]) -> tuple[AuditedTopic, ...]:
@@ -90,7 +94,7 @@ def _topic(name: str, partitions: Sequence[PartitionState]) -> AuditedTopic:
     firsts = [segment.first_timestamp for segment in segments if segment.first_timestamp >= 0]
     return AuditedTopic(
         topic=name,
-        partitions=len(partitions),
+        partitions=_looked_at(partitions),
         segments=len(segments),
         size=sum(segment.size for segment in segments),
         records=sum(segment.records_count for segment in segments),
