@@ -115,7 +115,7 @@ def test_one_disk_that_cannot_be_read_does_not_end_the_audit_of_the_others(tmp_p
     flip(root / "rolled-0" / "00000000000000000020.log", 100)
 
     report = AuditRequest(
-        directories=[str(root), str(tmp_path / "gone")], disk=BadDisk(tmp_path / "gone")
+        directories=[str(root), str(tmp_path / "gone")], disk=Unlistable(tmp_path / "gone")
     ).run()
 
     assert {each.kind.value for each in serious(report.findings)} == {"wrong-crc", "unreadable"}
@@ -128,7 +128,7 @@ def test_one_disk_that_cannot_be_read_ended_the_audit_of_a_topic(tmp_path: Path)
     directories = [str(gone), str(root)]
 
     for names, partitions in ((["rolled"], 1), (["rolled", "elsewhere"], 1), (["elsewhere"], 0)):
-        report = AuditRequest(directories=directories, names=names, disk=BadDisk(gone)).run()
+        report = AuditRequest(directories=directories, names=names, disk=Unlistable(gone)).run()
 
         found = serious(report.findings)
         assert [(each.kind.value, each.directory) for each in found] == [("unreadable", str(gone))]
@@ -139,7 +139,7 @@ def test_a_topic_in_none_of_the_disks_that_can_be_read_was_not_said(tmp_path: Pa
     root, gone = fixture_copy("clean", tmp_path / "data"), tmp_path / "gone"
 
     report = AuditRequest(
-        directories=[str(gone), str(root)], names=["rolled", "elsewhere"], disk=BadDisk(gone)
+        directories=[str(gone), str(root)], names=["rolled", "elsewhere"], disk=Unlistable(gone)
     ).run()
 
     assert report.notes[0] == "elsewhere: no directory that could be read has such a topic or partition."
@@ -153,7 +153,7 @@ def test_a_partition_that_was_not_read_was_a_reason_not_to_start(state: str, tmp
     root = fixture_copy(state, tmp_path / "data")
     whole = AuditRequest(directories=[str(root)]).run().totals()
 
-    report = AuditRequest(directories=[str(root)], disk=Unlistable(root / "rolled-0")).run()
+    report = AuditRequest(directories=[str(root)], disk=ClosedFolder(root / "rolled-0")).run()
 
     (found,) = serious(report.findings)
     assert (found.kind, found.partition, found.file) == (AuditKind.UNREADABLE, "rolled-0", "")
@@ -165,12 +165,12 @@ def test_a_partition_that_was_not_read_was_a_reason_not_to_start(state: str, tmp
 def test_a_partition_that_was_deleted_meanwhile_is_no_finding(tmp_path: Path) -> None:
     root = fixture_copy("killed", tmp_path / "data")
 
-    report = AuditRequest(directories=[str(root)], disk=Unlistable(root / "rolled-0", ENOENT)).run()
+    report = AuditRequest(directories=[str(root)], disk=ClosedFolder(root / "rolled-0", ENOENT)).run()
 
     assert [each for each in serious(report.findings) if each.partition == "rolled-0"] == []
 
 
-class Unlistable(DiskReader):
+class ClosedFolder(DiskReader):
     """A reader that cannot list one directory."""
 
     def __init__(self, path: Path, number: int = EIO) -> None:
@@ -186,7 +186,7 @@ class Unlistable(DiskReader):
             raise DiskError(path, os.strerror(self._number), self._number)
 
 
-class BadDisk(Unlistable):
+class Unlistable(ClosedFolder):
     """A reader for which one directory has EIO, whatever is asked."""
 
     def status(self, path: str | os.PathLike[str]) -> FileStatus | None:

@@ -9,7 +9,6 @@ from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
 from stratalog.operations.audit.audited_directory import look_at_directory, refusal_finding
 from stratalog.operations.audit.kinds import AuditKind
-from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.partition import PartitionMarks
 from tests.directory.lone import lone
 from tests.manager.running import fixture_copy

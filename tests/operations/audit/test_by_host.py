@@ -16,7 +16,7 @@ from stratalog.operations.report import Status
 from tests.engine.on_hosts import Hosts
 from tests.manager.running import fixture_copy
 from tests.operations.audit.planting import DAMAGES
-from tests.operations.audit.test_audit import BadDisk, serious
+from tests.operations.audit.test_audit import Unlistable, serious
 
 
 def of_hosts(
@@ -99,7 +99,7 @@ def test_one_disk_that_cannot_be_read_failed_its_whole_host(tmp_path: Path, host
     root, gone = fixture_copy("clean", tmp_path / "first"), tmp_path / "gone"
     places = [f"b1:{root}", f"{host}{gone}"]
 
-    report = of_hosts(*places, hosts=("b1",), disk=BadDisk(gone), topics=["rolled"])
+    report = of_hosts(*places, hosts=("b1",), disk=Unlistable(gone), topics=["rolled"])
 
     found = serious(report.findings)
     assert [(each.kind.value, each.directory) for each in found] == [("unreadable", f"b1:{gone}")]
@@ -111,7 +111,7 @@ def test_a_topic_that_may_be_on_a_disk_that_cannot_be_read_is_a_finding(tmp_path
     root, gone = fixture_copy("clean", tmp_path / "first"), tmp_path / "gone"
     places = [f"b1:{root}", f"b1:{gone}"]
 
-    report = of_hosts(*places, hosts=("b1",), disk=BadDisk(gone), topics=["elsewhere"])
+    report = of_hosts(*places, hosts=("b1",), disk=Unlistable(gone), topics=["elsewhere"])
 
     assert report.status is Status.FAILED
     assert {each.kind.value for each in serious(report.findings)} == {"unreadable"}
