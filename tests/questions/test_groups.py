@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stratalog
-from stratalog.errors import UsageError
+from stratalog.errors import DiskError, UsageError
+from stratalog.files.entries import DirectoryEntry
+from stratalog.files.reading import DiskReader
 from stratalog.operations.report import Status
 from stratalog.questions.groups import ConsumerGroup, GroupLag, GroupMember, GroupsQuestion, GroupsReport
 from tests.fixtures.catalog import log_dirs, partitions
@@ -104,6 +108,59 @@ def test_a_lag_to_an_end_that_is_damaged_is_a_finding(tmp_path: Path) -> None:
     assert f"the log reached offset {end}" in problem
     assert report.status is Status.FINDINGS
     assert {each.lag for each in report.lags if (each.topic, each.partition) == (topic, partition)} == {None}
+
+
+class Unreadable(DiskReader):
+    """A reader that may not look into some folders."""
+
+    def __init__(self, *folders: Path) -> None:
+        super().__init__()
+        self._folders = tuple(map(str, folders))
+
+    def list_directory(self, path: str | os.PathLike[str]) -> list[DirectoryEntry]:
+        self._refuse(path)
+        return super().list_directory(path)
+
+    def read_file(self, path: str | os.PathLike[str]) -> bytes | None:
+        self._refuse(path)
+        return super().read_file(path)
+
+    def _refuse(self, path: str | os.PathLike[str]) -> None:
+        if os.fspath(path).startswith(self._folders):
+            raise DiskError(path, "Permission denied", errno.EACCES)
+
+
+def test_one_log_that_could_not_be_read_hid_all_groups() -> None:
+    (_, topic, partition), _ = min(committed("clean").items())
+    whole = GroupsQuestion(directories=[str(logs("clean"))]).run()
+    folder = logs("clean") / f"{topic}-{partition}"
+
+    report = GroupsQuestion(directories=[str(logs("clean"))], disk=Unreadable(folder)).run()
+
+    assert (report.groups, report.members) == (whole.groups, whole.members)
+    assert report.lags == tuple(
+        replace(each, end_offset=None, lag=None)
+        if (each.topic, each.partition) == (topic, partition)
+        else each
+        for each in whole.lags
+    )
+    (remark,) = report.unread
+    assert remark in report.words()
+    assert remark.startswith(f"The lag in {topic}-{partition} is not known. {folder}")
+    assert report.status is Status.FAILED
+    assert f"{topic}-{partition} is not known" in report.verdict
+
+
+def test_a_log_that_no_group_reads_may_be_unreadable() -> None:
+    whole = GroupsQuestion(directories=[str(logs("clean"))]).run()
+    read = {f"{each.topic}-{each.partition}" for each in whole.lags}
+    names = {each.name for each in partitions("4.3.1", "clean")} - read
+    folder = logs("clean") / min(name for name in names if not name.startswith("__"))
+
+    report = GroupsQuestion(directories=[str(logs("clean"))], disk=Unreadable(folder)).run()
+
+    assert report == whole
+    assert report.status is Status.FINE
 
 
 @pytest.mark.parametrize("is_closed", [True, False])

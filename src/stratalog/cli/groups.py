@@ -26,7 +26,7 @@ def groups(
     may run.
 
     Exit status: 0 if everything was read; 1 if the end of a log that a group reads is damaged; 2 for wrong
-    usage; 3 if __consumer_offsets could not be read.
+    usage; 3 if __consumer_offsets or a log that a group reads could not be read.
     """
     from stratalog.questions.groups import GroupsQuestion
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stratalog.directory.partitions import FoundPartition
+from stratalog.errors import DiskError
 from stratalog.files.reading import DiskReader
 from stratalog.jobs.reading.omissions import ignore_omission
 from stratalog.jobs.reading.split import topic_id_of
@@ -23,12 +25,16 @@ _SCHEMA = pa.schema([("group", pa.string()), ("memberId", pa.string()), ("value"
 
 
 def topics_by_id(disk: DiskReader, partitions: Iterable[FoundPartition]) -> dict[str, str]:
-    """The names of the topics that have a partition here, by their ids."""
+    """The names of the topics that have a partition here, by their ids.
+
+    Ids that cannot be read are left out: they may be of topics that no group reads.
+    """
     found = {}
     for each in partitions:
-        topic_id = topic_id_of(disk, each.directory)
-        if topic_id is not None:
-            found[topic_id] = each.topic_partition.topic
+        with suppress(DiskError):
+            topic_id = topic_id_of(disk, each.directory)
+            if topic_id is not None:
+                found[topic_id] = each.topic_partition.topic
     return found
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from stratalog.clock import system_clock
 from stratalog.directory.partitions import FoundPartition
-from stratalog.errors import UsageError
+from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError, UsageError
+from stratalog.files.names import TopicPartition
 from stratalog.files.reading import DiskReader
-from stratalog.jobs.reading.ends import problem_at
 from stratalog.jobs.reading.options import listed
 from stratalog.jobs.reading.plan import looking_at
 from stratalog.operations.report import Report, Status, Table
@@ -26,7 +26,8 @@ from stratalog.questions.choosing import COMMAND_WORDS, named_partitions, parts_
 from stratalog.records.internal_topics import CONSUMER_OFFSETS
 from stratalog.scanning.values import milliseconds_of
 from stratalog.scanning.words import python_words
-from stratalog.tables import groups, lag, members
+from stratalog.tables import commits, groups, members
+from stratalog.tables.partitions import end_of
 
 _MISSING = (
     f"The topic {CONSUMER_OFFSETS} is not in these directories, so no group can be seen: name all log "
@@ -86,9 +87,12 @@ class GroupsReport(Report):
     notes: tuple[str, ...] = ()
     missing: str = ""  # says that the coordinators' topic is not here, so that no group can be seen
     problems: tuple[str, ...] = ()  # damaged records that a group may not have read yet
+    unread: tuple[str, ...] = ()  # logs that could not be read, so that the lag is not known
 
     @property
     def status(self) -> Status:
+        if self.unread:
+            return Status.FAILED
         return Status.FINDINGS if self.problems else Status.FINE
 
     @property
@@ -131,7 +135,7 @@ class GroupsReport(Report):
         return [_group_table(self.groups), _lag_table(self.lags), _member_table(self.members)]
 
     def words(self) -> Sequence[str]:
-        return (*self.notes, *self.problems)
+        return (*self.notes, *self.problems, *self.unread)
 
     def totals(self) -> dict[str, int]:
         return {
@@ -148,6 +152,7 @@ class GroupsReport(Report):
             "members": [asdict(each) for each in self.members],
             "notes": list(self.notes),
             "problems": list(self.problems),
+            "unread": list(self.unread),
         }
 
 
@@ -172,58 +177,28 @@ class GroupsQuestion:
         paths = list(self.directories)
         assigned = current_assignments(paths, topics_by_id(self.disk, found))
         people = [_member(row, assigned) for row in members(paths).to_table().to_pylist()]
-        commits = [_lag(row) for row in lag(paths).to_table().to_pylist()]
-        commits += self._uncommitted(found, people, commits)
+        lags = [_commit(row) for row in commits(paths).to_table().to_pylist()]
+        lags += _uncommitted(found, people, lags)
         known = {row["group"]: row for row in groups(paths).to_table().to_pylist()}
-        known |= {each.group: {} for each in commits if each.group not in known}
+        known |= {each.group: {} for each in lags if each.group not in known}
         self._check(known, numbers)
         wanted = {*self.names} or {*known}
         people = sorted((each for each in people if each.group in wanted), key=lambda each: each.member)
+        ends = _Ends(self.disk, found)
+        lags = [ends.fill(each) for each in lags if each.group in wanted]
         return GroupsReport(
             groups=tuple(_group(name, known[name], people) for name in sorted(wanted)),
-            lags=tuple(_with_owners([each for each in commits if each.group in wanted], people)),
+            lags=tuple(_with_owners(lags, people)),
             members=tuple(sorted(people, key=lambda each: each.group)),
             notes=tuple(self._notes(numbers)),
-            problems=tuple(self._damaged(found, [each for each in commits if each.group in wanted])),
+            problems=tuple(sorted(ends.problems)),
+            unread=tuple(sorted(ends.unread)),
         )
 
     def _notes(self, numbers: Sequence[int]) -> Iterator[str]:
         elsewhere = parts_elsewhere(self.disk, self.directories, CONSUMER_OFFSETS, numbers)
         if elsewhere is not None:
             yield f"{elsewhere}: their groups are not seen here."
-
-    def _damaged(self, found: Sequence[FoundPartition], commits: Sequence[GroupLag]) -> Iterator[str]:
-        """The damage at the ends of the logs that the groups read."""
-        asked = {(each.topic, each.partition) for each in commits}
-        for each in found:
-            if each.topic_partition in asked:
-                problem = looking_at(
-                    self.disk, system_clock, each, lambda view: problem_at(view, view.valid_end())
-                )
-                if problem is not None:
-                    yield problem
-
-    def _uncommitted(
-        self, found: Sequence[FoundPartition], people: Sequence[GroupMember], commits: Sequence[GroupLag]
-    ) -> Iterator[GroupLag]:
-        """The partitions that members have, and for which their groups have committed nothing."""
-        places = {str(each.topic_partition): each for each in found}
-        known = {(each.group, f"{each.topic}-{each.partition}") for each in commits}
-        for member in people:
-            for name in member.assignment or ():
-                if (member.group, name) not in known and name in places:
-                    topic, partition = places[name].topic_partition
-                    yield GroupLag(
-                        group=member.group,
-                        topic=topic,
-                        partition=partition,
-                        committed_offset=None,
-                        end_offset=looking_at(
-                            self.disk, system_clock, places[name], lambda view: view.log_end_offset
-                        ),
-                        lag=None,
-                        committed_at=None,
-                    )
 
     @staticmethod
     def _none(numbers: Sequence[int]) -> str:
@@ -236,6 +211,55 @@ class GroupsQuestion:
                 meant = f": did you mean {near[0]}?" if near else "."
                 there = f"The groups are {listed(sorted(known))}." if known else self._none(numbers)
                 raise UsageError(f"--group names {name}, which is not there{meant} {there}")
+
+
+class _Ends:
+    """The ends of the logs that groups read; why some of them are not known is in `problems` and `unread`."""
+
+    def __init__(self, disk: DiskReader, found: Sequence[FoundPartition]) -> None:
+        self._disk = disk
+        self._places = {each.topic_partition: each for each in found}
+        self._known: dict[TopicPartition, int | None] = {}
+        self.problems: dict[str, None] = {}
+        self.unread: list[str] = []
+
+    def fill(self, commit: GroupLag) -> GroupLag:
+        """The same with the end of the log and the lag."""
+        key = TopicPartition(commit.topic, commit.partition)
+        if key not in self._known and key in self._places:
+            self._known[key] = self._look(self._places[key])
+        end, offset = self._known.get(key), commit.committed_offset
+        lag = None if end is None or offset is None else max(0, end - offset)
+        return replace(commit, end_offset=end, lag=lag)
+
+    def _look(self, place: FoundPartition) -> int | None:
+        try:
+            return looking_at(
+                self._disk,
+                system_clock,
+                place,
+                lambda view: end_of(view, read_committed=False, problems=self.problems),
+            )
+        except (CorruptRecordError, CorruptIndexError) as error:
+            self.problems[str(error.__cause__ or error)] = None  # without advice for a read
+        except DiskError as error:
+            self.unread.append(f"The lag in {place.topic_partition} is not known. {error}")
+        finally:
+            self._disk.release(place.directory)
+        return None
+
+
+def _uncommitted(
+    found: Sequence[FoundPartition], people: Sequence[GroupMember], commits: Sequence[GroupLag]
+) -> Iterator[GroupLag]:
+    """The partitions that members have, and for which their groups have committed nothing."""
+    places = {str(each.topic_partition): each.topic_partition for each in found}
+    known = {(each.group, f"{each.topic}-{each.partition}") for each in commits}
+    for member in people:
+        for name in member.assignment or ():
+            if (member.group, name) not in known and name in places:
+                topic, partition = places[name]
+                yield _lag(member.group, topic, partition)
 
 
 def _group(name: str, row: dict[str, Any], people: Sequence[GroupMember]) -> ConsumerGroup:
@@ -263,15 +287,21 @@ def _member(row: dict[str, Any], assigned: Mapping[tuple[str, str], tuple[str, .
     )
 
 
-def _lag(row: dict[str, Any]) -> GroupLag:
+def _commit(row: dict[str, Any]) -> GroupLag:
+    found = _lag(row["group"], row["topic"], row["partition"])
+    return replace(found, committed_offset=row["offset"], committed_at=milliseconds_of(row["committedAt"]))
+
+
+def _lag(group: str, topic: str, partition: int) -> GroupLag:
+    """A row of which nothing else is known yet."""
     return GroupLag(
-        group=row["group"],
-        topic=row["topic"],
-        partition=row["partition"],
-        committed_offset=row["committedOffset"],
-        end_offset=row["endOffset"],
-        lag=row["lag"],
-        committed_at=milliseconds_of(row["committedAt"]),
+        group=group,
+        topic=topic,
+        partition=partition,
+        committed_offset=None,
+        end_offset=None,
+        lag=None,
+        committed_at=None,
     )
 
 
@@ -280,7 +310,7 @@ def _with_owners(commits: Sequence[GroupLag], people: Sequence[GroupMember]) -> 
     owners = {(each.group, name): each.member for each in people for name in each.assignment or ()}
     for each in sorted(commits, key=lambda each: (each.group, each.topic, each.partition)):
         owner = owners.get((each.group, f"{each.topic}-{each.partition}"))
-        yield GroupLag(**{**asdict(each), "member": owner})
+        yield replace(each, member=owner)
 
 
 def _group_table(found: Sequence[ConsumerGroup]) -> Table:

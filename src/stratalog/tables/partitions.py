@@ -123,8 +123,8 @@ def _facts(view: LogView) -> Row:
     facts: Row = {"startOffset": view.log_start_offset, "size": view.size, "segments": len(view.segments)}
     problems: dict[str, None] = {}
     questions: dict[str, Callable[[], int | None]] = {
-        "endOffset": lambda: _end(view, read_committed=False, problems=problems),
-        "stableOffset": lambda: _end(view, read_committed=True, problems=problems),
+        "endOffset": lambda: end_of(view, read_committed=False, problems=problems),
+        "stableOffset": lambda: end_of(view, read_committed=True, problems=problems),
         "firstTimestamp": lambda: _time(view.first_not_before(0)),
         "largestTimestamp": lambda: _time(view.fetch_offset_by_timestamp(SpecialTimestamp.MAX_TIMESTAMP)),
     }
@@ -136,7 +136,7 @@ def _facts(view: LogView) -> Row:
     return facts | {"problem": " ".join(problems) or None}
 
 
-def _end(view: LogView, *, read_committed: bool, problems: dict[str, None]) -> int | None:
+def end_of(view: LogView, *, read_committed: bool, problems: dict[str, None]) -> int | None:
     """The end; None if damage hides it, so that nobody computes a lag from it."""
     ends = ends_of(view, read_committed=read_committed)
     problem = problem_at(view, ends.valid)
