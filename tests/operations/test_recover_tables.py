@@ -53,3 +53,27 @@ def test_the_report_as_json(properties: Path, killed: Path, capsys: pytest.Captu
     (cut,) = rolled["cuts"]
     assert (cut["file"], cut["position"], cut["bytes"]) == ("00000000000000000088.log", 1025, 16)
     assert rolled["log_end_offset"] == cut["first_offset"] == 100
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_files_that_wait_for_their_deletion_hid_the_other_findings(
+    killed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_planned: bool
+) -> None:
+    deleted = [f"{offset:020d}.{kind}.deleted" for offset in range(40) for kind in ("log", "index")]
+    for name in deleted:
+        (killed / "rolled-0" / name).write_bytes(b"")
+    (killed / "codecs-0" / deleted[0]).write_bytes(b"")
+    options = ["--dry-run"] if is_planned else []
+    copy = shutil.copytree(killed, tmp_path / "copy")
+
+    assert run(killed, "--plain", *options) == 0
+
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines() if "delet" in line]
+    assert lines == [
+        ["codecs-0", deleted[0], "renamed to be deleted.", "It is deleted."],
+        ["rolled-0", "", "80 files wait for their deletion.", "They are deleted."],
+    ]
+    assert run(copy, "--json", *options) == 0
+    partitions = json.loads(capsys.readouterr().out)["directories"][0]["partitions"]
+    (rolled,) = [each for each in partitions if each["partition"] == "rolled-0"]
+    assert {each["file"] for each in rolled["findings"]} >= {*deleted}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stratalog.directory.recovery.result import Outcome, to_document
+from stratalog.files.names import FileState
+from stratalog.log.recovery.facts import FindingKind
 from stratalog.operations.report import PLANNED, Table, refusal_document, refusals_table
 from stratalog.operations.words import size_text
 
 if TYPE_CHECKING:
     from stratalog.directory.recovery.result import DirectoryReport, RecoveryReport
-    from stratalog.log.recovery.facts import Cut
+    from stratalog.log.recovery.facts import Cut, Finding
     from stratalog.operations.recover import RecoverReport
 
 
@@ -96,11 +98,17 @@ def _findings(report: RecoveryReport) -> Table:
     for directory in report.directories:
         rows += [[problem.name, "", problem.words, problem.consequence] for problem in directory.problems]
         for partition in directory.partitions:
-            rows += [
-                [partition.name, finding.file, finding.words, finding.consequence]
-                for finding in partition.findings
-            ]
+            waiting = [finding for finding in partition.findings if _waits(finding)]
+            shown = [finding for finding in partition.findings if not waiting[1:] or not _waits(finding)]
+            rows += [[partition.name, each.file, each.words, each.consequence] for each in shown]
+            if waiting[1:]:  # there may be hundreds, and they would hide the other findings
+                words = f"{len(waiting)} files wait for their deletion."
+                rows.append([partition.name, "", words, "They are deleted."])
     return Table(title="Findings", columns=["partition", "file", "what", "what follows"], rows=rows)
+
+
+def _waits(finding: Finding) -> bool:
+    return finding.kind is FindingKind.LEFTOVER and finding.file.endswith(FileState.DELETED.value)
 
 
 def _devices(report: RecoveryReport) -> Table:
