@@ -209,6 +209,25 @@ def test_a_stop_wakes_every_thread_that_waits_for_it() -> None:
     assert stop.signal is None
 
 
+@pytest.mark.parametrize("timeout", [-0.5, 0, 0.001])
+def test_waiting_for_a_time_that_has_passed_does_not_wait_forever(timeout: float) -> None:
+    with stratalog.graceful_stop() as stop, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(stop.wait, timeout)
+        try:
+            assert waiting.result(timeout=20) is False
+        finally:
+            stop.set()
+
+
+@pytest.mark.parametrize("timeout", [3e6, 1e300, float("inf")])
+def test_waiting_for_longer_than_a_month_is_no_error(timeout: float) -> None:
+    with stratalog.graceful_stop() as stop, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(stop.wait, timeout)
+        stop.set()
+
+        assert waiting.result(timeout=20)
+
+
 def test_a_graceful_stop_outside_of_the_main_thread_is_refused() -> None:
     caught: list[UsageError] = []
 

@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -25,6 +26,8 @@ from weakref import finalize
 
 from stratalog.errors import UsageError, WrongTypeError
 from stratalog.files.processes import tell_in_child
+
+_LONGEST_POLL_MS = 1 << 30  # `poll` takes an int of C
 
 
 class GracefulStop:
@@ -52,11 +55,15 @@ class GracefulStop:
         return self._readable
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, for at most `timeout` seconds; returns whether it is set."""
-        if not self._is_set and timeout != 0:
-            waiting = select.poll()
-            waiting.register(self._readable, select.POLLIN)
-            waiting.poll(None if timeout is None else math.ceil(timeout * 1000))
+        """Wait until it is set, for at most `timeout` seconds; returns whether it is set.
+
+        A timeout that is not above 0 does not wait.
+        """
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        waiting = select.poll()
+        waiting.register(self._readable, select.POLLIN)
+        while not self._is_set and (left_s := until - time.monotonic()) > 0:
+            waiting.poll(math.ceil(min(left_s * 1000, _LONGEST_POLL_MS)))
         return self._is_set
 
     def start_over_in_child(self) -> None:
