@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -209,3 +210,34 @@ def test_no_promise_of_durability_is_without_a_test() -> None:
     for table in proven:
         for row in table.splitlines()[2:]:
             assert NAMED_TEST.search(row), row
+
+
+@pytest.mark.parametrize("command", ["index", "recover"])
+def test_the_page_left_out_keys_that_differ_in_the_json_of_a_dry_run(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = fixture_copy("killed" if command == "recover" else "clean", tmp_path / "data")
+    next(data.glob("rolled-0/*.index")).unlink()
+    page = (ROOT / "docs" / "cli.md").read_text()
+    table = page.partition("| key | in a dry run |\n|---|---|\n")[2].partition("\n\n")[0]
+    named = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+
+    found = []
+    for dry_run in (["--dry-run"], []):
+        assert main.run([command, str(data), "--json", *dry_run]) in (0, 1)
+        found.append(dict(_values(json.loads(capsys.readouterr().out))))
+
+    planned, done = found
+    differing = {key for key in planned.keys() | done.keys() if planned.get(key) != done.get(key)}
+    assert ".verdict" in differing
+    assert {key for key in differing if named.isdisjoint(key.split("."))} == set()
+
+
+def _values(document: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """Each value of a document, with the names and numbers that lead to it."""
+    if isinstance(document, dict | list):
+        items = document.items() if isinstance(document, dict) else enumerate(document)
+        for name, value in items:
+            yield from _values(value, f"{key}.{name}")
+    else:
+        yield key, document
