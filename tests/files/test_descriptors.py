@@ -173,6 +173,25 @@ def test_threads_read_their_own_files_through_a_crowded_cache(tmp_path: Path) ->
     cache.close()
 
 
+def test_a_child_forked_while_an_entry_is_moved_can_forget_the_file(tmp_path: Path) -> None:
+    """The thread that has taken the entry out, to put it at the end, does not exist in the child."""
+    cache = DescriptorCache()
+    a, b = make(tmp_path, 2)
+    with cache.use(a) as taken_out, cache.use(b):
+        pass
+    cache._files.pop(a)
+
+    cache.start_over_in_child()
+
+    cache.forget(a)
+    cache.forget(str(tmp_path))
+    assert cache.open_count == 0
+    with cache.use(a) as descriptor:
+        assert os.pread(descriptor, 1, 0) == b"\0"
+    cache.close()
+    os.close(taken_out)
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc here")
 def test_nothing_leaks(tmp_path: Path) -> None:
     cache = DescriptorCache(2)

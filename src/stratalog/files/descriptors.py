@@ -125,8 +125,12 @@ class DescriptorCache:
         return len(self._files)
 
     def start_over_in_child(self) -> None:
-        """After a fork: the threads that may hold the lock and use files do not exist in the child."""
+        """After a fork: the threads that may hold the lock and use files do not exist in the child.
+
+        One of them may have been in the middle of a change, so that an entry was not in both containers.
+        """
         self._lock = threading.Lock()
+        self._names = sorted(self._files)
         for file in self._files.values():
             file.users = 0
 
