@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
+from stratalog.log.cleaning.choice import LogToClean
+from stratalog.manager import cleaner_manager
 from stratalog.manager.cleaning_states import State
 from tests.manager.compacting import CLEAN, SET_SIZE, A, B, clean, fill, new_log, node
 from tests.manager.running import checkpoint
@@ -37,6 +42,47 @@ def test_a_log_in_progress_or_paused_is_not_taken_again(tmp_path: Path) -> None:
         assert found is not None
         assert cleaner.grab_filthiest() is None
         cleaner.done_cleaning(found[0], 0)
+
+
+def test_a_log_that_is_deleted_while_it_is_chosen_does_not_end_the_cleaner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`async_delete` has resumed the cleaning, and takes the log away between the choice and its use."""
+    with node(tmp_path).running() as manager:
+        log = new_log(manager)
+        cleaner = manager.cleaner.manager
+        filthiest = cleaner_manager.filthiest
+
+        def deleted_meanwhile(found: Iterable[LogToClean]) -> LogToClean | None:
+            chosen = filthiest(found)
+            manager._logs.remove(A, is_future=False)
+            return chosen
+
+        monkeypatch.setattr(cleaner_manager, "filthiest", deleted_meanwhile)
+
+        found = cleaner.grab_filthiest()
+
+        assert found is not None
+        assert found[0] is log
+        cleaner.done_cleaning(log, 10)
+        assert cleaner.state(A) is None
+        assert cleaner.clean_offsets(str(tmp_path)) == {}
+        log.close()
+
+
+def test_a_log_that_was_made_again_is_not_clean_as_far_as_the_deleted_one(tmp_path: Path) -> None:
+    with node(tmp_path).running() as manager:
+        new_log(manager)
+        cleaner = manager.cleaner.manager
+        found = cleaner.grab_filthiest()
+        assert found is not None
+        manager._logs.remove(A, is_future=False)
+        found[0].close_handlers()
+        manager.get_or_create_log(A, is_new=True)
+
+        cleaner.done_cleaning(found[0], 10)
+
+        assert cleaner.clean_offsets(str(tmp_path)) == {}
 
 
 def test_a_checkpoint_that_is_no_use_is_written_anew_although_nothing_is_cleaned(tmp_path: Path) -> None:

@@ -54,23 +54,25 @@ class LogCleanerManager:
         """The log to clean next, reserved for the caller until `done_cleaning`; None if no log is due."""
         with self._changed:
             now = self._clock()
-            found: dict[TopicPartition, LogToClean] = {}
+            # The logs themselves are kept: another thread may take the chosen one out of the registry at any
+            # moment. Cleaning it is then refused, and it is given back.
+            found: dict[TopicPartition, tuple[Log, LogToClean]] = {}
             for log in self._free_logs(compacted=True):
+                key = log.topic_partition
                 try:
                     offsets = self.clean_offsets(home_of(log))
-                    found[log.topic_partition] = log_to_clean(
-                        facts_of_log(log), offsets.get(log.topic_partition), now
-                    )
+                    facts = log_to_clean(facts_of_log(log), offsets.get(key), now)
                 except Exception as error:  # as in LogCleaner._clean: the thread goes on with other logs
                     self._give_up(log, error)
                     continue
-                if found[log.topic_partition].resets_checkpoint:
-                    self._write(home_of(log), {log.topic_partition: found[log.topic_partition].first_dirty})
-            chosen = filthiest(found.values())
+                found[key] = log, facts
+                if facts.resets_checkpoint:
+                    self._write(home_of(log), {key: facts.first_dirty})
+            chosen = filthiest(facts for _, facts in found.values())
             if chosen is None:
                 return None
             self._states.begin(chosen.topic_partition)
-            return self._logs.current[chosen.topic_partition], chosen
+            return found[chosen.topic_partition]
 
     def grab_deletable(self) -> Sequence[Log]:
         """Reserve the idle compacted logs until `done_deleting`: their old segments may be deleted."""
@@ -83,7 +85,7 @@ class LogCleanerManager:
     def pause_not_compacted(self) -> Sequence[Log]:
         """The logs that only retention handles, now paused: the cleaner must not take one meanwhile."""
         with self._changed:
-            logs = [log for log in self._logs.current.values() if not log.config.compact]
+            logs = [log for log in [*self._logs.current.values()] if not log.config.compact]
             logs = [log for log in logs if log.topic_partition not in self._states]
             for log in logs:
                 self._states.pause(log.topic_partition)
@@ -115,7 +117,8 @@ class LogCleanerManager:
         with self._changed:
             is_valid = self._states.end(log.topic_partition)
             self._changed.notify_all()
-            if is_valid and end_offset is not None and log.topic_partition in self._logs.current:
+            is_there = self._logs.current.get(log.topic_partition) is log  # not another one of that name
+            if is_valid and end_offset is not None and is_there:
                 self._write(home_of(log), {log.topic_partition: end_offset})
 
     def done_deleting(self, logs: Iterable[Log]) -> None:
