@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -209,3 +210,9 @@ def test_a_replica_is_stray_when_the_cluster_does_not_know_it_here() -> None:
     assert metadata.stray_reason(rolled, None, 1) == "its topic's id is not known"
     assert metadata.stray_reason(TopicPartition("rolled", 9), known, 1) == "its topic has no such partition"
     assert ClusterMetadata().stray_reason(rolled, known, 1) == "no topic of the cluster has its id"
+
+
+def test_a_topic_with_another_id_was_said_to_be_missing() -> None:
+    reason = metadata_of("clean").stray_reason(TopicPartition("rolled", 0), UUID(int=7), 1)
+
+    assert reason == f"no topic of the cluster has its id: rolled has {ROLLED}"

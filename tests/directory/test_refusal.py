@@ -60,3 +60,30 @@ def test_what_could_not_be_seen_says_nothing_about_the_broker() -> None:
     assert not is_start_refused([unseen], DIRECTORIES, "/one")
     assert unseen.with_remedy("Move it.").remedy == "Ask root."
     assert "may or may not" in unseen.consequence
+
+
+def test_a_broker_that_serves_nothing_has_not_refused_to_start() -> None:
+    found = StartupRefusal(RefusalKind.TOPIC_ID, "/one", "x", "It is.", "Do.")
+
+    assert not is_start_refused([found], DIRECTORIES, "/one")
+    assert is_start_refused([found, refusal("/one", takes_offline=True)], DIRECTORIES, "/one")
+
+
+def test_the_cause_is_what_the_broker_does() -> None:
+    serves_nothing = StartupRefusal(RefusalKind.TOPIC_ID, "/one", "x", "It is.", "Do.")
+    full = StartupRefusal(RefusalKind.FULL, "/one", "", "It is.", "Do.")
+
+    assert [
+        each.cause
+        for each in (
+            refusal("/two", takes_offline=True),
+            refusal("/two", takes_offline=False),
+            serves_nothing,
+            full,
+        )
+    ] == [
+        "it takes /two offline because of /two/x",
+        "it refuses to start because of /two/x",
+        "it serves no partition because of /one/x",
+        "the disk of /one is full",
+    ]

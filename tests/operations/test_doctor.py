@@ -275,3 +275,18 @@ def test_a_partition_that_the_cluster_lacks_was_set_aside_without_a_word(tmp_pat
     ]
     assert "It does not serve 1 partition, which it will set aside as stray." in report.verdict
     assert report.totals()["strays"] == 1
+    assert "create its topic on the broker" in report.strays[0].remedy
+
+
+def test_a_stray_whose_topic_exists_was_told_to_create_its_topic(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    file = root / "rolled-0" / "partition.metadata"
+    file.write_text("version: 0\ntopic_id: reGNe0_MHPkN7msm8w9sjg")
+    (stray,) = checked(root).strays
+    assert "no topic of the cluster has its id: rolled has " in stray.reason
+    assert "delete this partition.metadata and run `stratalog recover --all`" in stray.remedy
+    assert "create its topic" not in stray.remedy
+
+    file.unlink()
+    (stray,) = checked(root).strays
+    assert stray.remedy.startswith("Run `stratalog recover --all`, which writes the id")

@@ -28,6 +28,7 @@ repairing          repairs partitions in a directory that was shut down cleanly
 session            opens directories for changes: locks, recovery, clean-shutdown files
 startup_refusals   reasons for which a broker would refuse to start, with remedies
 topic_configs      a topic's own settings, which override its broker's
+topic_id_refusals  folders with another topic's id, because of which a broker serves no partition
 views              opens a view of a partition
 work_dir           for a full disk: writes small files elsewhere first
 write_journal      the journal of a write: what was decided, and what earlier writes did

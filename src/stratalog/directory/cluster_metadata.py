@@ -29,7 +29,7 @@ from stratalog.files.names import (
 )
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
-from stratalog.log.partition_metadata import topic_id_from_text
+from stratalog.log.partition_metadata import topic_id_from_text, topic_id_to_text
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
 from stratalog.records.control import ControlType, parse_control_key
 from stratalog.records.internal import decode_internal
@@ -85,7 +85,9 @@ class ClusterMetadata:
             return "its topic's id is not known"
         topic = next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
         if topic is None:
-            return "no topic of the cluster has its id"
+            known = self.topic_id(topic_partition.topic)
+            named = "" if known is None else f": {topic_partition.topic} has {topic_id_to_text(known)}"
+            return f"no topic of the cluster has its id{named}"
         replicas = topic.replicas.get(topic_partition.partition)
         if replicas is None:
             return "its topic has no such partition"

@@ -28,6 +28,7 @@ class RefusalKind(Enum):
     CHECKPOINT = "checkpoint"
     LEADER_EPOCHS = "leader_epochs"
     PARTITION_METADATA = "partition_metadata"
+    TOPIC_ID = "topic_id"
     FILE_NAME = "file_name"
     QUORUM_STATE = "quorum_state"
     BOOTSTRAP = "bootstrap"
@@ -37,6 +38,7 @@ class RefusalKind(Enum):
     TXN_INDEX = "txn_index"
     OWNER = "owner"
     READ_ONLY = "read_only"
+    FULL = "full"
     UNREADABLE = "unreadable"
     NOT_SEEN = "not_seen"
 
@@ -69,6 +71,11 @@ class StartupRefusal(NamedTuple):
         """Whether the file was not checked, because this user may not read it. The broker may be able to."""
         return self.kind is RefusalKind.NOT_SEEN
 
+    @property
+    def serves_nothing(self) -> bool:
+        """Whether a broker starts, but serves no partition of any topic."""
+        return self.kind is RefusalKind.TOPIC_ID
+
     def with_remedy(self, remedy: str) -> StartupRefusal:
         """The same reason with another remedy; unchanged if `is_unseen`."""
         return self if self.is_unseen else self._replace(remedy=remedy)
@@ -79,7 +86,22 @@ class StartupRefusal(NamedTuple):
             return "So it was not checked, and a broker may or may not be able to use it."
         if self.takes_offline:
             return "A broker takes this log directory offline because of it."
+        if self.serves_nothing:
+            return "A broker starts, but serves no partition of any topic because of it."
+        if self.kind is RefusalKind.FULL:
+            return "A broker that cannot write ends while it loads the logs, or soon after."
         return "A broker refuses to start because of it."
+
+    @property
+    def cause(self) -> str:
+        """What the broker does, and because of what: a clause for a verdict."""
+        if self.takes_offline:
+            return f"it takes {self.directory} offline because of {self.path}"
+        if self.serves_nothing:
+            return f"it serves no partition because of {self.path}"
+        if self.kind is RefusalKind.FULL:
+            return f"the disk of {self.directory} is full"
+        return f"it refuses to start because of {self.path}"
 
 
 def is_start_refused(
@@ -89,9 +111,9 @@ def is_start_refused(
 
     It continues without a directory that it has taken offline, unless that directory has the cluster's
     metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that
-    directory. Reasons that are `is_unseen` are ignored.
+    directory. Reasons that are `is_unseen` or `serves_nothing` are ignored.
     """
-    found = [each for each in refusals if not each.is_unseen]
+    found = [each for each in refusals if not (each.is_unseen or each.serves_nothing)]
     offline = {each.directory for each in found if each.takes_offline}
     unseen = {each.directory for each in found if each.takes_offline and each.name == META_PROPERTIES}
     if any(not each.takes_offline and each.directory not in unseen for each in found):

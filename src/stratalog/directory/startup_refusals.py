@@ -35,8 +35,10 @@ from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
 from stratalog.directory.metadata_refusals import metadata_places, of_metadata, of_metadata_places
+from stratalog.directory.node import Node, find_node
 from stratalog.directory.owners import out_of_reach
 from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, unreadable
+from stratalog.directory.topic_id_refusals import of_topic_ids
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
 from stratalog.files.names import (
@@ -85,13 +87,14 @@ def startup_refusals(
     metadata_directory: Path | None = None,
     node_id: int | None = None,
     strays: Collection[str] = (),
+    node: Node | None = None,
 ) -> tuple[StartupRefusal, ...]:
     """Why a broker would not start with these log directories of one node; empty if it would.
 
     `siblings` are the other directories of its log.dirs, `metadata_directory` is its metadata.log.dir, and
     `node_id` is the one in its server.properties, if these are known. `strays` are the paths of partitions
-    that it sets aside, so that they do not count as duplicates. A LogManager's own directories need no
-    meta.properties (`kind.py`).
+    that it sets aside, so that they do not count as duplicates. `node` saves reading the cluster's metadata
+    again. A LogManager's own directories need no meta.properties (`kind.py`).
     """
     paths = [os.fspath(directory) for directory in directories]
     others = [os.fspath(path) for path in siblings]
@@ -110,8 +113,10 @@ def startup_refusals(
             layouts.append(classify(disk, path))
         except DiskError as error:
             found.append(unreadable(disk, path, "", error))
+    node = node or find_node(disk, [*judged, *others], metadata_directory=special, is_damaged=True)
     for layout in layouts:
         found += _of_layout(disk, layout)
+        found += of_topic_ids(disk, layout, node)
     everywhere = [
         (layout.directory, entry)
         for layout in layouts

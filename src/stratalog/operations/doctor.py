@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
+from uuid import UUID
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
@@ -21,11 +22,12 @@ from stratalog.directory.kind import are_brokers, check_log_directory
 from stratalog.directory.layout import check_named_once, classify, find_same
 from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.node import Node, find_node
-from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_refused
+from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, is_start_refused
 from stratalog.directory.session import absolute_paths
 from stratalog.directory.startup_refusals import startup_refusals
+from stratalog.directory.topic_id_refusals import own_id_remedy
 from stratalog.errors import CorruptCheckpointError, DiskError
-from stratalog.files.names import META_PROPERTIES, PARTITION_METADATA, FileKind
+from stratalog.files.names import META_PROPERTIES, PARTITION_METADATA, FileKind, TopicPartition
 from stratalog.files.paths import absolute_path, join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import PartitionMetadataFile
@@ -43,6 +45,10 @@ _NEW_CLUSTER = f"{METADATA_DIRECTORY} is missing, so that the broker begins a ne
 _STRAY_REMEDY = (
     "If it is needed, move it away, create its topic on the broker, stop the broker, and put its files (not "
     "partition.metadata) into the folder that the broker has created."
+)
+_MISSING_ID_REMEDY = (
+    f"{RECOVER_ALL}, which writes the id: the cluster's metadata knows the topic. If the folder is left over "
+    "from an earlier topic of this name, move it out of the log directory first."
 )
 
 _NO_METADATA = (
@@ -63,10 +69,11 @@ class CheckedDirectory:
 
 
 class StrayPartition(NamedTuple):
-    """A partition that a broker renames to -stray when it starts, and why."""
+    """A partition that a broker renames to -stray when it starts, why, and what to do if it is needed."""
 
     path: str
     reason: str
+    remedy: str = _STRAY_REMEDY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +156,7 @@ class DoctorReport(Report):
             Table(
                 title="Partitions that the broker sets aside as -stray",
                 columns=["!partition", "why", "what to do"],
-                rows=[[stray.path, f"{stray.reason}.", _STRAY_REMEDY] for stray in self.strays],
+                rows=[[stray.path, f"{stray.reason}.", stray.remedy] for stray in self.strays],
             ),
             refusals_table([each for each in self.refusals if not each.is_unseen]),
             replace(refusals_table(self._unseen), title="What could not be checked"),
@@ -216,6 +223,7 @@ class Checkup:
                 siblings=self._others(paths),
                 metadata_directory=self.metadata_directory,
                 node_id=self.node_id,
+                node=node,
                 strays={stray.path for stray in strays},
             ),
         )
@@ -267,11 +275,13 @@ class Checkup:
                     continue
                 file = PartitionMetadataFile(self.disk, join_path(layout.path(entry), PARTITION_METADATA))
                 try:
-                    reason = node.stray_reason(entry.topic_partition, file.read())
+                    topic_id = file.read()
                 except (CorruptCheckpointError, DiskError):  # among the refusals
                     continue
+                reason = node.stray_reason(entry.topic_partition, topic_id)
                 if reason is not None:
-                    yield StrayPartition(layout.path(entry), reason)
+                    remedy = _stray_remedy(entry.topic_partition, topic_id, node)
+                    yield StrayPartition(layout.path(entry), reason, remedy)
 
     def _state(self, path: str) -> CheckedDirectory:
         try:
@@ -302,6 +312,14 @@ class Checkup:
         bases = sorted(sizes)
         first = max(0, bisect_right(bases, recovery_point) - 1)
         return sum(sizes[base] for base in bases[first:])
+
+
+def _stray_remedy(key: TopicPartition, topic_id: UUID | None, node: Node) -> str:
+    """What to do with a stray partition; less if the cluster has a topic of its name, with a replica here."""
+    known = node.topic_id(key.topic)
+    if known is None or node.stray_reason(key, known) is not None:
+        return _STRAY_REMEDY
+    return _MISSING_ID_REMEDY if topic_id is None else own_id_remedy(key.topic, None)
 
 
 def _named_twice_in_log_dirs(path: str, other: str) -> StartupRefusal:

@@ -222,10 +222,10 @@ def why_not_started(refusals: Sequence[StartupRefusal]) -> str:
     if not known:
         more = f" and {counted(len(refusals) - 1, 'other')}" if len(refusals) > 1 else ""
         return f"this user may not read {refusals[0].path}{more}"
-    first = next((each for each in known if not each.takes_offline), known[0])
-    how = f"takes {first.directory} offline" if first.takes_offline else "refuses to start"
+    # What ends the broker comes first, then what leaves all partitions unserved, then one directory.
+    first = min(known, key=lambda each: (each.takes_offline, each.serves_nothing))
     more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
-    return f"it {how} because of {first.path}{more}"
+    return f"{first.cause}{more}"
 
 
 def refusal_document(refusal: StartupRefusal) -> dict[str, object]:

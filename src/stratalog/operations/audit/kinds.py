@@ -225,8 +225,9 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.WRONG_TOPIC_ID: AuditRule(
         _ERROR,
-        "A broker sets the partition aside as stray, or refuses to serve it.",
-        "Find out whether the topic was deleted and created again; the log belongs to the id in the file.",
+        "A broker sets the partition aside as stray; if the id is that of another topic of the broker, it "
+        "serves no partition at all.",
+        "Find out whose records the folder has. `stratalog doctor` says what to do in each case.",
     ),
     _KIND.MISSING_TOPIC_ID: AuditRule(
         _WARNING,
