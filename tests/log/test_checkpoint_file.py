@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
+from stratalog.files.disk import Path as DiskPath
 from stratalog.files.names import TopicPartition
+from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.checkpoint_file import (
     OffsetCheckpointFile,
     _parse_offset,
@@ -173,6 +176,26 @@ def test_a_refusal_in_a_directory_that_is_there_is_never_forgiven(tmp_path: Path
 
     with pytest.raises(DiskError):
         OffsetCheckpointFile(disk, tmp_path / "checkpoint").write_if_directory_exists({T0: 1})
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DiskError("checkpoint", "a test", errno.EIO)])
+def test_an_update_whose_rename_was_not_synced_is_written_again(error: BaseException) -> None:
+    """Otherwise the content looks right until a power cut brings the old one back."""
+    simulated = SimulatedDisk.of({"/data/checkpoint": b"0\n1\nt 0 5\n"})
+    file = OffsetCheckpointFile(simulated, "/data/checkpoint")
+
+    def stop(action: str, path: DiskPath) -> None:
+        if action == "sync" and path == "/data":
+            simulated.before_step = None
+            raise error
+
+    simulated.before_step = stop
+    with pytest.raises(type(error)):
+        file.update(lambda _: {T0: 6})
+
+    assert file.update(lambda _: {T0: 6})
+    assert {image.contents()["/data/checkpoint"] for image in simulated.crash()} == {b"0\n1\nt 0 6\n"}
+    assert not file.update(lambda _: {T0: 6})
 
 
 PLAIN = ["t 0 17", "a.b-c_d 3 5", "t 0 18", "t 007 5"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from stratalog.files.disk import Path as DiskPath
+from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.records.control import ControlType
 from tests.log.crashing import fill, new_disk, opened, value_of, values
@@ -122,6 +124,93 @@ def test_a_start_that_was_acknowledged_is_there_after_a_power_cut(directory: Pat
 
     found = found_on(images, directory)
     assert {(start, end) for start, end, _ in found} == {(2, 4)}
+
+
+class StoppedDisk(SimulatedDisk):
+    """The thread that is about to sync the new start checkpoint waits until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_armed = False
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def sync(self, path: DiskPath) -> None:
+        if self.is_armed and LOG_START_OFFSET_CHECKPOINT in str(path):
+            self.is_armed = False
+            self.reached.set()
+            assert self.go_on.wait(60)
+        super().sync(path)
+
+
+def test_a_start_that_another_thread_is_storing_is_acknowledged_only_when_it_is_stored(
+    directory: Path,
+) -> None:
+    disk = StoppedDisk()
+    disk.make_directories(str(directory.parent))
+    disk.sync_everything()
+    acknowledged: list[tuple[int, list[SimulatedDisk]]] = []
+    with opened(directory, disk) as log:
+        fill(log, 4)
+        log.flush()
+        disk.is_armed = True
+        first = threading.Thread(target=log.delete_records, args=(2,))
+        first.start()
+        assert disk.reached.wait(60)
+        second = threading.Thread(
+            target=lambda: acknowledged.append((log.delete_records(2), disk.crash(MOST)))
+        )
+        second.start()
+        second.join(0.2)
+
+        disk.go_on.set()
+        first.join()
+        second.join()
+
+    ((start, images),) = acknowledged
+    assert {start, *(found for found, _, _ in found_on(images, directory))} == {2}
+
+
+@pytest.mark.parametrize("again", ["delete_records", "flush"])
+@pytest.mark.parametrize("comes_at", ["write", "sync", "rename", "sync the directory"])
+def test_a_start_whose_storing_was_interrupted_is_stored_by_the_next_call(
+    directory: Path, comes_at: str, again: str
+) -> None:
+    """Ctrl-C does not fail the log, and the start has moved in memory: the retry brings no news."""
+    disk = new_disk(directory)
+    steps: list[str] = []
+
+    def interrupt(action: str, path: DiskPath) -> None:
+        del path
+        steps.append(action)
+        if action.startswith(comes_at.split()[0]) and (" " not in comes_at or "rename" in steps):
+            disk.before_step = None
+            raise KeyboardInterrupt
+
+    with opened(directory, disk) as log:
+        fill(log, 4)
+        log.flush()
+        disk.before_step = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            log.delete_records(2)
+        _ = log.delete_records(2) if again == "delete_records" else log.flush()
+        images = disk.crash(MOST)
+
+    assert {start for start, _, _ in found_on(images, directory)} == {2}
+
+
+def test_deleting_the_same_records_again_reads_no_checkpoint(directory: Path) -> None:
+    disk = new_disk(directory)
+    steps: list[str] = []
+    with opened(directory, disk) as log:
+        fill(log, 4)
+        log.delete_records(2)
+        disk.before_step = lambda action, _: steps.append(action)
+
+        log.delete_records(2)
+        log.delete_records(1)
+        disk.before_step = None
+
+    assert steps == []
 
 
 def test_an_abort_whose_index_was_created_after_a_flush_still_counts_after_a_power_cut() -> None:

@@ -86,15 +86,16 @@ def test_a_truncation_lowers_the_recovery_point_before_it_cuts(is_checkpointed: 
 
 
 class WaitingDisk(SimulatedDisk):
-    """Which lets one writing of the recovery points wait in the middle."""
+    """Which lets one writing of a checkpoint, by default of the recovery points, wait in the middle."""
 
-    def __init__(self) -> None:
+    def __init__(self, awaited: str = "recovery-point") -> None:
         super().__init__()
         self.is_armed = False
+        self._awaited = awaited
         self.started, self.go_on = threading.Event(), threading.Event()
 
     def write_at(self, path: DiskPath, data: Data, position: int) -> None:
-        if self.is_armed and "recovery-point" in str(path):
+        if self.is_armed and self._awaited in str(path):
             self.is_armed = False
             self.started.set()
             assert self.go_on.wait(10)
@@ -138,3 +139,30 @@ def test_the_start_of_a_log_is_kept_until_the_old_names_are_gone_from_the_device
     found = found_after(disk)
 
     assert found == [(10, 14, [value_of(offset) for offset in range(10, 14)])] * len(found)
+
+
+def test_a_start_that_another_thread_is_storing_is_acknowledged_only_when_it_is_stored() -> None:
+    disk = WaitingDisk("log-start-offset")
+    disk.make_directories("/data")
+    disk.sync_everything()
+    manager = manager_on(disk)
+    manager.startup()
+    log = manager.get_or_create_log(ORDERS, is_new=True)
+    fill(log, 14)
+    log.flush()
+    disk.is_armed = True
+    acknowledged: list[tuple[int, list[SimulatedDisk]]] = []
+    first = threading.Thread(target=log.delete_records, args=(10,))
+    first.start()
+    assert disk.started.wait(10)
+    second = threading.Thread(target=lambda: acknowledged.append((log.delete_records(9), disk.crash(300))))
+    second.start()
+    second.join(0.2)
+
+    disk.go_on.set()
+    first.join()
+    second.join()
+
+    ((start, images),) = acknowledged
+    assert start == 10
+    assert {found[0] for image in images for found in found_after(image)} == {10}

@@ -133,6 +133,7 @@ class OffsetCheckpointFile:
         self.path = path
         self._disk = disk
         self._lock = threading.RLock()
+        self._is_in_doubt = False  # a write has failed or was interrupted: its rename may not be synced
 
     def read(self) -> dict[TopicPartition, int]:
         """The offset of each partition; if a partition has two lines, the later one is used."""
@@ -146,7 +147,9 @@ class OffsetCheckpointFile:
             f"{topic} {partition} {offset}" for (topic, partition), offset in with_lines(offsets).items()
         ]
         with self._lock:
+            self._is_in_doubt = True
             write_checkpoint(changing(self._disk), self.path, lines)
+            self._is_in_doubt = False
 
     def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """As `write`, but gets the offsets while nobody else writes, so that they are never outdated."""
@@ -161,13 +164,14 @@ class OffsetCheckpointFile:
     ) -> bool:
         """Replace the content by the result of `change`, if that is different; True if the file was written.
 
+        The content is on the device when this returns, even if an earlier write of it was interrupted.
         Nobody else writes meanwhile. The argument `read` replaces the method `read`, for a caller that
         accepts a damaged file.
         """
         with self._lock:
             known = self.read() if read is None else read()
             wanted = with_lines(change(known))
-            if wanted == known:
+            if wanted == known and not self._is_in_doubt:
                 return False
             self.write(wanted)
             return True

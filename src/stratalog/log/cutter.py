@@ -43,6 +43,8 @@ class Cutter:
         "_kept_marks",
         "_marks",
         "_producers",
+        "_raises_count",
+        "_raises_kept_count",
         "_roller",
         "_segments",
         "_topic_partition",
@@ -53,6 +55,8 @@ class Cutter:
         self, parts: LogParts, flusher: Flusher, roller: Roller, kept_marks: KeptMarks | None
     ) -> None:
         self.cuts_count = 0
+        # How often the start was raised in memory, and how many of these raises the device has.
+        self._raises_count = self._raises_kept_count = 0
         self._topic_partition, self._kept_marks = parts.topic_partition, kept_marks
         self._guard, self._folder, self._marks = parts.guard, parts.folder, parts.marks
         self._segments, self._epochs, self._producers = parts.segments, parts.epochs, parts.producers
@@ -80,9 +84,27 @@ class Cutter:
 
     def keep_start(self) -> None:
         """Store the start of the log on the device. The start of a tiered topic is stored elsewhere."""
-        if self._kept_marks is not None and not self._folder.config.remote_storage_enable:
-            with self._guard.failing():
-                self._kept_marks.keep_start(lambda: self.start_to_keep)
+        if self._kept_marks is None or self._folder.config.remote_storage_enable:
+            return
+        raises_count = 0
+
+        def start() -> int | None:
+            nonlocal raises_count
+            if self._guard.failure is not None:  # perhaps in a thread that was just storing it
+                self._guard.check_usable()
+            raises_count = self._raises_count  # read before the start, so that it never counts too many
+            return self.start_to_keep
+
+        with self._guard.failing():
+            self._kept_marks.keep_start(start)
+        self._raises_kept_count = max(self._raises_kept_count, raises_count)
+
+    def keep_raised_start(self) -> None:
+        """Return when every raise of the start is on the device: also one that another thread is about to
+        store, or whose storing was interrupted.
+        """
+        if self._raises_kept_count != self._raises_count:
+            self.keep_start()
 
     def raise_start(self, offset: int) -> bool:
         """Move the start in memory, under the log's lock; True if it moved."""
@@ -91,7 +113,8 @@ class Cutter:
             raise out_of_range(offset, marks.log_start_offset, marks.high_watermark.offset)
         if offset <= marks.log_start_offset:
             return False
-        marks.log_start_offset = offset
+        # In one line, so that no interrupt comes in between; the count last, as `keep_start` reads it first.
+        marks.log_start_offset, self._raises_count = offset, self._raises_count + 1
         self._epochs.truncate_from_start(offset)
         self._producers.on_log_start_offset_incremented(offset)
         marks.update_first_unstable()

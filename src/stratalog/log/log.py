@@ -275,11 +275,12 @@ class Log:
     # Flush, close
 
     def flush(self, *, force: bool = False) -> None:
-        """Return when all records are on the device; with `force` also an empty active segment's files."""
+        """Return when all records and the start are on the device; `force`: also an empty segment's files."""
         with self._guard.flush_lock, self._guard.failing():
             self._guard.check_changeable()
             end_offset = self._marks.end.offset
             self._flusher.flush_up_to(end_offset + 1 if force else end_offset)
+            self._cutter.keep_raised_start()
 
     @property
     def is_saved(self) -> bool:
@@ -332,11 +333,10 @@ class Log:
     # Give up records
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Delete the records below an offset; True if the start moved, which is then on the device."""
+        """Delete the records below an offset; True if this moved the start, which is then on the device."""
         with self._guard.changing():
             is_news = self._cutter.raise_start(offset)
-        if is_news:
-            self._cutter.keep_start()  # without the lock: appends do not wait for the device
+        self._cutter.keep_raised_start()  # without the lock: appends do not wait for the device
         return is_news
 
     @property
