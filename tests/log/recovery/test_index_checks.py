@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.control import ControlType
 from tests.log.model import marker, produced
@@ -94,3 +96,48 @@ def test_a_padded_offset_index_alone_is_cut_without_a_scan(pairs: Directory) -> 
     pairs.append(2, ".index", bytes(80))
 
     assert scanned(pairs, 9) == [8]
+
+
+@pytest.fixture
+def aborted(tmp_path: Path) -> Directory:
+    """Three segments of transactions that were aborted, and a fourth one."""
+    orders = Directory(tmp_path / "data", internal_segment_bytes=1000)
+    log = orders.open()
+    for number in range(12):
+        log.append_as_follower(
+            produced(1, number, b"x", transactional=True, base_offset=2 * number), leader_epoch=0
+        )
+        log.append_as_follower(marker(1, ControlType.ABORT, base_offset=2 * number + 1), leader_epoch=0)
+    log.close()
+    return orders
+
+
+@pytest.mark.parametrize("torn_size", [15, 34 + 15])
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_torn_transaction_index_passed_as_whole_and_readers_saw_aborted_records(
+    aborted: Directory, number: int, torn_size: int
+) -> None:
+    before = aborted.contents()
+    base = aborted.offsets(".log")[number]
+    data = aborted.file(base, ".txnindex").read_bytes()
+    aborted.write(base, ".txnindex", data[:torn_size])
+
+    plan = aborted.recover(recovery_point=24)
+
+    assert comparable(aborted.contents()) == comparable(before)
+    assert [(finding.kind, finding.file[20:]) for finding in plan.findings] == [
+        (FindingKind.CORRUPT_INDEX, ".txnindex")
+    ]
+    assert "only 15 of 34 bytes" in plan.findings[0].words
+    assert aborted.recover(recovery_point=24).steps == ()
+
+
+def test_a_torn_transaction_index_does_not_save_segments_after_damage(aborted: Directory) -> None:
+    """A broker does not recover the segment in its load pass because of it."""
+    base = aborted.offsets(".log")[1]
+    aborted.append(base, ".txnindex", b"torn")
+    aborted.flip(base, 100)
+
+    aborted.recover()
+
+    assert aborted.offsets(".log")[-1] == base

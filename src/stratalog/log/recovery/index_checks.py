@@ -21,7 +21,7 @@ from stratalog.records.kernels import index as kernel
 from stratalog.segment.headers import find_batch
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import TimeIndex
-from stratalog.segment.txn_index import TransactionIndex
+from stratalog.segment.txn_index import ENTRY_SIZE, TransactionIndex
 
 
 class IndexState(Enum):
@@ -76,7 +76,7 @@ def check_indexes(
     recover the segment.
     """
     findings: list[Finding] = []
-    txn_index = _check_txn_index(disk, directory, files, findings)
+    txn_index = _check_txn_index(disk, directory, files, findings, is_rebuilt=is_rebuilt)
     if files.index is None:
         # When a broker finishes a swap, it creates a missing index full of zeros, and recovers nothing. Here
         # the index is built from the log, without recovering the segment. Recovering it would write producer
@@ -157,11 +157,18 @@ def _check_time_index(
 
 
 def _check_txn_index(
-    disk: DiskReader, directory: str, files: FoundSegment, findings: list[Finding]
+    disk: DiskReader, directory: str, files: FoundSegment, findings: list[Finding], *, is_rebuilt: bool
 ) -> IndexState:
     if files.txn_index is None:
         return IndexState.GOOD
-    index = TransactionIndex(disk, _path(directory, files.txn_index), files.base_offset, exists=True)
+    path = _path(directory, files.txn_index)
+    if torn_size := files.txn_index.size % ENTRY_SIZE:
+        # A broker reads only whole entries, so that readers get the records of an aborted transaction.
+        words = f"{path}: its last entry is cut off: only {torn_size} of {ENTRY_SIZE} bytes of it are there."
+        findings.append(_finding(FindingKind.CORRUPT_INDEX, files, FileKind.TXN_INDEX, words))
+        # Not because of this does a broker recover the segment in its load pass.
+        return IndexState.GOOD if is_rebuilt else IndexState.CORRUPT
+    index = TransactionIndex(disk, path, files.base_offset, exists=True)
     try:
         index.sanity_check()
     except CorruptIndexError as error:
