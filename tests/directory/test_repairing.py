@@ -107,6 +107,17 @@ def test_a_cut_that_is_asked_for_costs_the_epoch(clean: Path) -> None:
     assert json.loads((clean / MARKER).read_text()) == {"version": 0, "brokerEpoch": -1}
 
 
+def test_a_repair_that_finds_a_log_missing_kept_the_epoch(clean: Path) -> None:
+    (clean / NAME / f"{FIRST}.log").unlink()
+
+    with session_of(clean) as session:
+        (directory,) = session.directories
+        repair(directory)
+        session.put_back(directory)
+
+    assert json.loads((clean / MARKER).read_text()) == {"version": 0, "brokerEpoch": -1}
+
+
 def test_damage_in_a_segment_that_counts_as_flushed_is_left(clean: Path, directory: LogDirectory) -> None:
     damage(clean / NAME / f"{FIRST}.log")
     before = (clean / NAME / f"{FIRST}.log").read_bytes()

@@ -76,7 +76,7 @@ def repair_partition(
 
     def on_plan(plan: RecoveryPlan) -> None:
         _check(plan, directory.path, may_cut=may_cut)
-        if plan.cuts:
+        if plan.cuts or plan.misses_records:
             directory.before_change()
             # before the cut: after a kill, nothing else would show that something was cut
             directory.forget_epoch()

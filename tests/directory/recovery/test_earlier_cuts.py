@@ -19,6 +19,7 @@ from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.names import QUARANTINE_MANIFEST
 from tests.directory.recovery.recovering import (
+    RECOVERY_POINTS,
     SERVER,
     Killed,
     recover_one,
@@ -260,3 +261,38 @@ def test_a_dry_run_says_the_same_and_forgets_nothing(killed: Path, torn: Torn) -
     assert (bytes_cut(plan), plan.problems) == (bytes_cut(report), report.problems)
     assert report.outcome is Outcome.RECOVERED
     assert not os.path.lexists(killed / NOTE)
+
+
+class SlowWriterDisk(Disk):
+    """A disk whose process is killed when it writes the recovery points, after all partitions."""
+
+    def replace(self, path: str | os.PathLike[str], data: bytes) -> None:
+        if Path(path).name == RECOVERY_POINTS:
+            raise Killed
+        super().replace(path, data)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_killed_run_that_had_found_missing_records_left_a_run_that_found_nothing(
+    killed: Path, dry_run: bool
+) -> None:
+    (killed / "rolled-0" / "00000000000000000040.log").unlink()
+    with pytest.raises(Killed):
+        recover_at(killed, None, disk=SlowWriterDisk())
+    assert not list(killed.glob("rolled-0/00000000000000000040.*index"))
+
+    report = recover_one(killed, process_crash=True, dry_run=dry_run)
+
+    assert told(report) == [
+        "an earlier run that did not end has found that records are missing, or has cut something off"
+    ]
+    assert report.broker_epoch == -1
+
+
+def test_a_run_that_finds_the_loss_again_does_not_speak_of_the_killed_one(killed: Path) -> None:
+    (killed / "rolled-0" / "00000000000000000040.log").unlink()
+    (killed / NOTE).write_text(json.dumps({"version": 0, "has_cut": True}))
+
+    report = recover_one(killed)
+
+    assert told(report) == []

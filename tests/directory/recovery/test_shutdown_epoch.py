@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.clean_state import NOTE
+from stratalog.directory.recovery.result import RecoveryReport
 from stratalog.directory.write_journal import JOURNAL, Journal, PendingWrite, format_journal
 from stratalog.files.disk import Disk
+from stratalog.log.recovery.facts import Finding, FindingKind
 from tests.directory.recovery.recovering import (
     EPOCH_OF_CLEAN,
     EPOCH_OF_KILLED,
+    HIGH_WATERMARKS,
     MARKER,
     NO_EPOCH,
     RECOVERY_POINTS,
@@ -278,3 +281,61 @@ def test_without_the_clusters_metadata_the_epoch_is_not_known(killed: Path) -> N
 
     assert marker(killed) == NO_EPOCH
     assert "cluster's metadata" in report.notes[0]
+
+
+@pytest.mark.parametrize("batches_count", [0, 1])
+def test_records_that_only_an_index_remembers_were_promised_to_be_there(
+    killed: Path, batches_count: int
+) -> None:
+    truncate_to_batches(killed / "rolled-0" / "00000000000000000088.log", batches_count)
+    forget_high_watermark(killed, "rolled")
+
+    plan = recover(killed, process_crash=True, dry_run=True)
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert "other records may be missing" in report.notes[0]
+    assert plan.notes == report.notes
+    assert missing(plan) == missing(report)
+    ((name, finding),) = missing(report)
+    assert (name, finding.file) == ("rolled-0", "00000000000000000088.log")
+    end = 88 + 4 * batches_count
+    assert finding.words == f"Its index shows that it had records up to offset 99; it ends at offset {end}."
+
+
+def test_a_missing_log_in_the_middle_was_promised_to_be_there(killed: Path) -> None:
+    (killed / "rolled-0" / "00000000000000000040.log").unlink()
+
+    plan = recover(killed, process_crash=True, dry_run=True)
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert missing(plan) == missing(report)
+    ((name, finding),) = missing(report)
+    assert (name, finding.file) == ("rolled-0", "00000000000000000040.log")
+    assert "the records of the offsets 40 to 55" in finding.words
+
+
+def truncate_to_batches(log: Path, count: int) -> None:
+    data, end = log.read_bytes(), 0
+    for _ in range(count):
+        end += 12 + int.from_bytes(data[end + 8 : end + 12], "big")
+    log.write_bytes(data[:end])
+
+
+def forget_high_watermark(directory: Path, topic: str) -> None:
+    """Of one log, so that nothing but its indexes shows where it ended."""
+    path = directory / HIGH_WATERMARKS
+    version, count, *lines = path.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith(f"{topic} ")]
+    path.write_text("\n".join([version, str(int(count) - 1), *kept, ""]))
+
+
+def missing(report: RecoveryReport) -> list[tuple[str, Finding]]:
+    return [
+        (partition.name, finding)
+        for directory in report.directories
+        for partition in directory.partitions
+        for finding in partition.findings
+        if finding.kind is FindingKind.MISSING_RECORDS
+    ]

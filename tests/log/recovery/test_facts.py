@@ -6,7 +6,16 @@ import pytest
 
 from stratalog.files.entries import FileId
 from stratalog.log.epochs import EpochEntry
-from stratalog.log.recovery.facts import FileFact, FindingKind, missing_snapshot, stuck_readers, unknown_start
+from stratalog.log.recovery.facts import (
+    FileFact,
+    FindingKind,
+    missing_end,
+    missing_logs,
+    missing_snapshot,
+    stuck_readers,
+    unknown_start,
+)
+from stratalog.log.recovery.index_claims import IndexClaim
 from tests.log.model import ORDERS
 
 GAP = 40
@@ -60,3 +69,22 @@ def test_without_epochs_nothing_bounds_a_start_that_is_not_known() -> None:
     (found,) = unknown_start("The file is lost.", 20, [])
 
     assert "anywhere between that offset and its high watermark" in found.words
+
+
+def test_a_log_that_ends_before_its_index_says_which_records_are_missing() -> None:
+    found = missing_end("0.log", IndexClaim(99, 92, is_cut=False))
+
+    assert found.kind is FindingKind.MISSING_RECORDS
+    assert found.words == "Its index shows that it had records up to offset 99; it ends at offset 92."
+    assert "truncated" in found.consequence
+
+
+def test_each_missing_log_ends_where_the_next_segment_begins_even_if_that_is_missing_too() -> None:
+    found = missing_logs([2, 4, 9], [0, 6], 0)
+
+    assert [finding.words.rpartition("records ")[2] for finding in found] == [
+        "of the offsets 2 to 3.",
+        "of the offsets 4 to 5.",
+        "from offset 9 on.",
+    ]
+    assert [finding.file[-5:] for finding in missing_logs([2, 4], [6], 4)] == ["4.log"]

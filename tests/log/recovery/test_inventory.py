@@ -12,7 +12,7 @@ from stratalog.files.entries import file_id
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.inventory import Inventory, take_inventory
-from stratalog.log.recovery.steps import apply_steps
+from stratalog.log.recovery.steps import Delete, Step, apply_steps
 from tests import naive
 
 DIRECTORY = "/logs/t-0"
@@ -325,3 +325,52 @@ def test_an_epoch_file_that_was_being_replaced_is_a_leftover() -> None:
 
     (finding,) = inventory.findings
     assert (finding.kind, finding.file) == (FindingKind.LEFTOVER, "leader-epoch-checkpoint.tmp")
+
+
+def lost(files: dict[str, bytes], log_start_offset: int = 0) -> list[tuple[str, str]]:
+    found = take_inventory(disk_of(files), DIRECTORY).all_findings(log_start_offset)
+    return [
+        (finding.file[17:], finding.words) for finding in found if finding.kind is FindingKind.MISSING_RECORDS
+    ]
+
+
+def words(which: str) -> str:
+    return f"The file is missing, and with it the records {which}."
+
+
+def test_a_missing_log_was_told_only_as_an_index_without_its_log() -> None:
+    assert lost(ORIGINALS) == []
+    assert lost(without(ORIGINALS, FIVE + ".log")) == [("005.log", words("of the offsets 5 to 9"))]
+    assert lost(without(ORIGINALS, TEN + ".log")) == [("010.log", words("from offset 10 on"))]
+    assert lost(without(ORIGINALS, FIVE + ".log", ZERO + ".log")) == [
+        ("000.log", words("of the offsets 0 to 4")),
+        ("005.log", words("of the offsets 5 to 9")),
+    ]
+
+
+@pytest.mark.parametrize("log_start_offset", [4, 5])
+def test_a_missing_log_below_the_start_of_the_log_is_no_loss(log_start_offset: int) -> None:
+    found = lost(without(ORIGINALS, ZERO + ".log"), log_start_offset)
+
+    assert bool(found) is (log_start_offset < 5)
+
+
+def test_a_log_that_a_broker_was_about_to_delete_is_not_missing() -> None:
+    """It dies after it has renamed the log, and before it renames the indexes."""
+    files = {**without(ORIGINALS, FIVE + ".log"), FIVE + ".log.deleted": b"old"}
+
+    assert lost(files) == []
+    names = [step.file.name for step in take_inventory(disk_of(files), DIRECTORY).steps if has_file(step)]
+    assert names == [FIVE + ".index", FIVE + ".timeindex", FIVE + ".log.deleted"]
+
+
+def has_file(step: Step) -> bool:
+    return isinstance(step, Delete)
+
+
+WITH_ORPHANS = ("a log is missing", "an index swap without a log", "everything at once")
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state not in WITH_ORPHANS])
+def test_what_an_interrupted_replacement_leaves_is_not_missing(state: str) -> None:
+    assert lost(STATES[state][0]) == []

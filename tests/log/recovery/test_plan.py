@@ -156,3 +156,21 @@ def test_an_epoch_file_that_is_a_link_is_refused_before_anything_is_changed(tmp_
 
     assert directory.file(0, ".log").read_bytes() == batch(b"x") + b"torn"
     assert (tmp_path / "elsewhere").read_text() == "0\n0\n"
+
+
+def test_a_log_that_was_empty_before_its_start_misses_records(tmp_path: Path) -> None:
+    orders = Directory(tmp_path / "data")
+    orders.write(0, ".log", b"")
+
+    assert orders.recover(log_start_offset=7).misses_records
+    assert not orders.recover(log_start_offset=7).misses_records
+
+
+def test_a_log_that_is_missing_behind_a_cut_is_told_by_the_cut(damaged: Directory) -> None:
+    """As after a recovery that was killed while it removed the segments after the damage."""
+    damaged.delete(9, ".log")
+
+    plan = damaged.recover()
+
+    assert [cut.first_offset for cut in plan.cuts] == [4, 6]
+    assert not plan.misses_records

@@ -36,7 +36,7 @@ from stratalog.directory.lone_logs import check_not_in_use, lone_files
 from stratalog.directory.meta_properties import MetaProperties, read_meta_properties
 from stratalog.directory.owners import check_owners, current_groups
 from stratalog.directory.pending_write import finish_pending_write
-from stratalog.directory.recovery.earlier_cuts import EarlierCuts, find_earlier_cuts
+from stratalog.directory.recovery.earlier_cuts import EarlierCuts, find_earlier_cuts, lost_before
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
 from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
@@ -47,6 +47,7 @@ from stratalog.files.disk import Disk
 from stratalog.files.lock import check_lockable
 from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.files.refusals import FULL_DISK
+from stratalog.log.recovery.plan import MISSING
 from stratalog.log.recovery.quarantine import KeepingRun, Quarantine
 from stratalog.log.task_folders import remove_task_folders
 
@@ -77,6 +78,7 @@ class DirectoryRecovery:
         self.partitions: dict[str, PartitionReport] = {}
         self.room: Room | None = None  # on its device, for a dry run
         self.earlier_cuts = EarlierCuts()
+        self._had_cut = False  # when it was found: an earlier run has noted it, and did not end
         self._run = uuid4().hex  # this recovery, in the note and in the manifests
         self.clean_ends: dict[PartitionEntry, int] = {}  # of logs that are left alone
         self._disk = disk
@@ -167,6 +169,7 @@ class DirectoryRecovery:
         if self.is_left_alone:
             return
         earlier = self.state.note.earlier
+        self._had_cut = self.state.note.has_cut
         self.earlier_cuts = find_earlier_cuts(self._disk, self.path, earlier, quarantines)
         run = KeepingRun(self._run, frozenset({self._run, *earlier.runs}), self._note_kept)
         for place in quarantines:
@@ -243,9 +246,12 @@ class DirectoryRecovery:
         # Backwards by name, so that the marks of a log replace those of its future copy in the same
         # directory.
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
-        if self._find_short_logs(ends) or self._checkpoints.why_lost(HIGH_WATERMARKS):
+        is_short = self._find_short_logs(ends) or bool(self._checkpoints.why_lost(HIGH_WATERMARKS))
+        if is_short:
             self.note_cut()  # before writing the checkpoint, whose old content shows it
         self.problems += self.earlier_cuts.problems()
+        if self._had_cut and not is_short and not self._tells_loss:
+            self.problems.append(lost_before())
         if self._dry_run:
             if self.room is not None:
                 self.room.settle()
@@ -288,6 +294,16 @@ class DirectoryRecovery:
             return None
         epoch = content.broker_epoch
         return UNKNOWN_EPOCH if epoch is None else epoch
+
+    @property
+    def _tells_loss(self) -> bool:
+        """Whether this report has cuts or missing records, its own or those of earlier runs."""
+        findings = (finding.kind for found in self.partitions.values() for finding in found.findings)
+        return (
+            self.has_cuts
+            or bool(self.earlier_cuts.lines or self.earlier_cuts.unknown)
+            or not MISSING.isdisjoint(findings)
+        )
 
     @property
     def has_cuts(self) -> bool:

@@ -55,6 +55,12 @@ class EarlierCuts:
             yield Problem(NOTE, words, "what it cut off is not in this report")
 
 
+def lost_before() -> Problem:
+    """For the report, if the note says that something was lost, and nothing else shows what."""
+    words = "an earlier run that did not end has found that records are missing, or has cut something off"
+    return Problem(NOTE, words, "what it was is not in this report")
+
+
 def find_earlier_cuts(
     disk: Disk, directory: str, earlier: EarlierRuns, quarantines: Sequence[Quarantine]
 ) -> EarlierCuts:

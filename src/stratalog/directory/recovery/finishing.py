@@ -253,7 +253,8 @@ class Finisher:
         """Plan a partition and apply the plan; yields the files that must be written before it goes on."""
         plan = plan_scanned(self._disk, work.survey, work.take_results())
         # A clean shutdown leaves not even a torn tail.
-        if plan.cuts and (work.directory.state.note.was_clean or not plan.is_only_torn_tail):
+        is_cut = bool(plan.cuts) and (work.directory.state.note.was_clean or not plan.is_only_torn_tail)
+        if is_cut or plan.misses_records:
             work.directory.note_cut()
         if plan.cuts:
             work.directory.note_recovery(self._quarantines_of(work.directory))

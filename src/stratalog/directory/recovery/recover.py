@@ -427,7 +427,7 @@ def _identity(disk: DiskReader, path: str) -> FileId | None:
 
 def _left_as_it_is(finding: Finding) -> Finding:
     """The finding for a directory that was shut down cleanly: nothing is changed without --all."""
-    if finding.kind is FindingKind.UNKNOWN_START:
+    if finding.kind in (FindingKind.UNKNOWN_START, FindingKind.MISSING_RECORDS):
         return finding  # --all would not change it
     words = "The directory was shut down cleanly, so nothing is changed. With --all:"
     return replace(finding, consequence=f"{words} {finding.consequence}")

@@ -4,6 +4,7 @@ applied               what the steps have done so far, for a report after a step
 facts                 the values that a plan and its report are made of
 findings              findings of the sequence, in words
 index_checks          whether the indexes of a segment that is not scanned match its log
+index_claims          whether indexes name records past the end of their log
 inventory             the files as they will be when every interrupted swap is finished
 manifest              the lines of a quarantine's manifest
 manifest_file         the file that has the lines of the manifest

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from stratalog.files.entries import FileId, inode_of
 from stratalog.files.names import FileKind, TopicPartition, segment_file_name
 from stratalog.log.epochs import EpochEntry
+from stratalog.log.recovery.index_claims import IndexClaim
 
 
 class FileFact(NamedTuple):
@@ -61,6 +62,7 @@ class FindingKind(Enum):
     CORRUPT_SNAPSHOT = "a producer snapshot that cannot be trusted"
     STRAY_SNAPSHOT = "a producer snapshot that belongs to no segment"
     ORPHAN_INDEX = "an index without its log"
+    MISSING_RECORDS = "records that were here, and are gone without a cut"
     LEFTOVER = "a temporary file of an operation that was interrupted"
     UNFINISHED_SWAP = "segments that were about to be replaced"
     SPLIT_SEGMENT = "offsets too far from their segment's base"
@@ -125,6 +127,43 @@ def unknown_start(why: str, start: int, epochs: Sequence[EpochEntry]) -> list[Fi
             f"{advice} with `kafka-delete-records.sh`, when the broker runs.",
         )
     ]
+
+
+def missing_end(file: str, claim: IndexClaim) -> Finding:
+    """The finding that a log ends before records that its indexes name."""
+    return Finding(
+        kind=FindingKind.MISSING_RECORDS,
+        file=file,
+        words=f"Its index shows that it had records up to offset {claim.last_offset}; it ends at offset "
+        f"{claim.end_offset}.",
+        consequence=f"Records up to offset {claim.last_offset} are missing, at least in this replica. A power "
+        "cut can take them. The death of the broker's process cannot. But if the broker had truncated the log "
+        "before, as a follower does, only old entries of the index are left.",
+    )
+
+
+def missing_logs(lost: Sequence[int], bases: Sequence[int], log_start_offset: int) -> list[Finding]:
+    """Findings of segments that have lost their log, unless the log starts after them.
+
+    `lost` are their bases, `bases` those of the segments that are there.
+    """
+    found = []
+    for base_offset in lost:
+        next_base = min((base for base in (*lost, *bases) if base > base_offset), default=None)
+        if next_base is not None and next_base <= log_start_offset:
+            continue
+        which = f"from offset {base_offset} on"
+        if next_base is not None:
+            which = f"of the offsets {base_offset} to {next_base - 1}"
+        found.append(
+            Finding(
+                kind=FindingKind.MISSING_RECORDS,
+                file=segment_file_name(base_offset, FileKind.LOG),
+                words=f"The file is missing, and with it the records {which}.",
+                consequence="They are missing, at least in this replica.",
+            )
+        )
+    return found
 
 
 def stuck_readers(

@@ -46,7 +46,7 @@ from stratalog.files.names import (
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX
-from stratalog.log.recovery.facts import FileFact, Finding, FindingKind
+from stratalog.log.recovery.facts import FileFact, Finding, FindingKind, missing_logs
 from stratalog.log.recovery.steps import Delete, Rename, Step, SyncDirectory
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD, BatchHeader
 from stratalog.records.kernels.index import LAST
@@ -79,6 +79,7 @@ class Inventory:
     """The virtual directory, the steps that make it real, and the findings.
 
     `segments` ascend. `snapshots` are producer snapshots, by offset. `others` are names that are left alone.
+    `lost_logs` are the bases of segments whose .log is missing, although nobody has deleted the segment.
     """
 
     directory: str
@@ -87,8 +88,14 @@ class Inventory:
     epoch_file: FileFact | None
     metadata_file: FileFact | None
     others: tuple[str, ...]
+    lost_logs: tuple[int, ...]
     steps: tuple[Step, ...]
     findings: tuple[Finding, ...]
+
+    def all_findings(self, log_start_offset: int) -> list[Finding]:
+        """The findings, with those of lost logs, unless the log starts after them."""
+        bases = [segment.base_offset for segment in self.segments]
+        return [*self.findings, *missing_logs(self.lost_logs, bases, log_start_offset)]
 
 
 def take_inventory(disk: DiskReader, directory: Path) -> Inventory:
@@ -126,6 +133,7 @@ def take_inventory(disk: DiskReader, directory: Path) -> Inventory:
         epoch_file=sorting.named.get(LEADER_EPOCH_CHECKPOINT),
         metadata_file=sorting.named.get(PARTITION_METADATA),
         others=tuple(sorting.others),
+        lost_logs=tuple(sorted(sorting.lost_logs)),
         steps=tuple(sorting.steps),
         findings=tuple(sorting.findings),
     )
@@ -140,6 +148,8 @@ class _Sorting:
     named: dict[str, FileFact] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     odd_logs: set[int] = field(default_factory=set)
+    deleted_logs: dict[int, FileFact] = field(default_factory=dict)
+    lost_logs: set[int] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
@@ -161,6 +171,8 @@ class _Sorting:
             self.named[name] = fact
         elif name.endswith(FileState.DELETED.value) and parse_kraft_snapshot_file(name) is None:
             # A broker deletes every file with this suffix at its next start.
+            if file is not None and file.kind is FileKind.LOG:
+                self.deleted_logs[file.offset] = fact
             self.drop(fact, "renamed to be deleted", FindingKind.LEFTOVER)
         elif name == LEADER_EPOCH_CHECKPOINT + TEMPORARY_SUFFIX or (
             self._parsed(name.removesuffix(TEMPORARY_SUFFIX), is_quiet=True) and not file
@@ -272,10 +284,23 @@ def _finish_swaps(disk: DiskReader, sorting: _Sorting) -> None:
 
 
 def _drop_orphans(sorting: _Sorting) -> None:
-    """Pass 4: drop indexes without their log."""
+    """Pass 4: drop indexes without their log.
+
+    To delete a segment, a broker renames first its log. If there is neither a .log nor a .log.deleted, the
+    log was lost. A .log.deleted is deleted after such an index, so that the next recovery sees it too.
+    """
     logs = _log_offsets(sorting)
-    for _, fact in sorting.take(lambda file: file.kind in _INDEXES and file.offset not in logs):
+    proofs: list[FileFact] = []
+    for file, fact in sorting.take(lambda file: file.kind in _INDEXES and file.offset not in logs):
         sorting.drop(fact, "an index without its log", FindingKind.ORPHAN_INDEX)
+        if file.offset in sorting.deleted_logs:
+            proofs.append(sorting.deleted_logs[file.offset])
+        else:
+            sorting.lost_logs.add(file.offset)
+    last = [step for step in sorting.steps if isinstance(step, Delete) and step.file in proofs]
+    if last:
+        others = (step for step in sorting.steps if step not in last)
+        sorting.steps = [*others, SyncDirectory(why="the deleted logs explain these indexes"), *last]
 
 
 def _log_offsets(sorting: _Sorting) -> set[int]:

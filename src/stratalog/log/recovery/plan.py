@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stratalog.files.entries import NO_FILE
-from stratalog.files.names import FileKind, FileState, TopicPartition, segment_file_name
+from stratalog.files.names import FileKind, FileState, TopicPartition, parse_segment_file, segment_file_name
 from stratalog.log.epochs import EpochEntry, EpochStitch
-from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, stuck_readers
+from stratalog.log.recovery.facts import Cut, FileFact, Finding, FindingKind, missing_end, stuck_readers
 from stratalog.log.recovery.findings import damage_that_stays, findings_of
 from stratalog.log.recovery.inventory import FoundSegment
 from stratalog.log.recovery.ranges import section
@@ -37,6 +37,9 @@ from stratalog.log.recovery.stitch import SnapshotSet
 from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult
 from stratalog.segment.scan import ScanStop, SegmentScan
+
+# A log that ends before its start has lost records too, even if it was empty and nothing is cut off.
+MISSING = frozenset({FindingKind.MISSING_RECORDS, FindingKind.BELOW_LOG_START})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,11 @@ class RecoveryPlan:
     @property
     def changes_anything(self) -> bool:
         return bool(self.steps)
+
+    @property
+    def misses_records(self) -> bool:
+        """Whether records are gone that no cut accounts for."""
+        return any(finding.kind in MISSING for finding in self.findings)
 
 
 def plan_recovery(survey: Survey, results: Mapping[str, ScanResult]) -> RecoveryPlan:
@@ -130,6 +138,8 @@ class _Planner:
             elif base_offset in self._files:
                 self._cut(state)
         self._write_small_files(sequence, snapshots)
+        is_only_torn_tail = self._is_only_torn_tail(sequence)
+        self._report_missing(sequence, is_only_torn_tail=is_only_torn_tail)
         # A cut is a gap if the log continues after it.
         gaps = [cut.first_offset for cut in self._cuts if cut.first_offset < sequence.log_end_offset]
         if gaps:
@@ -147,7 +157,7 @@ class _Planner:
             cuts=tuple(self._cuts),
             findings=tuple(self._findings),
             scanned_bytes=sum(result.scanned_size for result in self._results.values() if result),
-            is_only_torn_tail=self._is_only_torn_tail(sequence),
+            is_only_torn_tail=is_only_torn_tail,
             accepted=tuple(self._accepted),
         )
 
@@ -344,10 +354,33 @@ class _Planner:
         self._steps += small.steps
         self._accepted += small.accepted
 
+    def _report_missing(self, sequence: RecoverySequence, *, is_only_torn_tail: bool) -> None:
+        """Report records that are gone, and that no cut accounts for."""
+        if not is_only_torn_tail:
+            # If a recovery is killed while it removes the segments after damage, an index may be left over.
+            self._findings = [found for found in self._findings if not self._is_after_cut(found)]
+        removed = {state.base_offset for state in sequence.removed}
+        for base_offset, result in sorted(self._results.items()):
+            if result is None or result.claim is None or result.claim.is_cut:
+                continue
+            files = self._files[base_offset]
+            if not (base_offset in removed and files.log.size):
+                self._findings.append(missing_end(files.log_name, result.claim))
+
+    def _is_after_cut(self, finding: Finding) -> bool:
+        file = parse_segment_file(finding.file) if finding.kind is FindingKind.MISSING_RECORDS else None
+        return file is not None and any(
+            cut.first_offset <= file.offset and (cut.last_offset is None or file.offset <= cut.last_offset)
+            for cut in self._cuts
+        )
+
     def _is_only_torn_tail(self, sequence: RecoverySequence) -> bool:
         last = sequence.segments[-1].base_offset
         scan = self._scans.by_base.get(last)
         is_torn = scan is not None and scan.stop is ScanStop.TORN_TAIL
+        result = self._results.get(last)
+        if result is not None and result.claim is not None:
+            is_torn = False  # a broker indexes a batch when it is written, not before
         name = segment_file_name(last, FileKind.LOG)
         return all(is_torn and cut.file == name and not cut.is_whole for cut in self._cuts)
 

@@ -183,7 +183,7 @@ class _Surveyor:
             txn_indexes=self._read_txn_indexes(recovered),
             epochs=epochs,
             end_offset=end_offset,
-            findings=(*self._inventory.findings, *self._findings),
+            findings=(*self._inventory.all_findings(self._settings.log_start_offset), *self._findings),
         )
 
     def _check_segments(self) -> dict[int, IndexCheck]:
@@ -341,6 +341,7 @@ class _Surveyor:
             wants_indexes=wants_indexes,
             index_path=None if files.index is None else self._path(files.index.name),
             time_index_path=None if files.time_index is None else self._path(files.time_index.name),
+            next_base=min((base for base in self._files if base > base_offset), default=INT64_MAX),
             is_last=is_recovered and files is self._inventory.segments[-1],
             # If the load pass has already cut a segment, recovering it again finds no damage, so the
             # segments after it stay.

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from stratalog.errors import CorruptRecordError
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
+from stratalog.log.recovery.index_claims import IndexClaim, find_claim
 from stratalog.log.recovery.salvage import Salvage
 from stratalog.log.recovery.stale_tail import find_stale_tail
 from stratalog.records.batch import RECORD_BATCH_OVERHEAD
@@ -29,7 +31,8 @@ class ScanTask:
     `start_position` is above 0 if only producers are needed, and a snapshot covers the batches before it.
     `index_path` and `time_index_path` are the files to compare with; None if they are missing or not needed.
     `is_last`: this is the last segment of the log, and it is recovered. `cut_ends_log`: if this segment is
-    cut, the log ends there, because a broker removes all segments after it.
+    cut, the log ends there, because a broker removes all segments after it. `next_base` is the base of the
+    next segment.
     """
 
     name: str
@@ -44,6 +47,7 @@ class ScanTask:
     time_index_path: str | None = None
     is_last: bool = False
     cut_ends_log: bool = False
+    next_base: int = INT64_MAX
 
 
 class IndexBytes(NamedTuple):
@@ -59,6 +63,7 @@ class ScanResult:
 
     If the offsets of a segment are too far apart, `pieces` are the segments into which it is split, including
     the first; otherwise it is empty. With `salvage`, scan, indexes and pieces describe the part that is kept.
+    `claim` is what the indexes on disk name past the end of the segment.
     """
 
     name: str
@@ -68,6 +73,7 @@ class ScanResult:
     pieces: tuple[SegmentScan, ...] = ()
     salvage: Salvage | None = None
     scanned_size: int = 0
+    claim: IndexClaim | None = None
 
 
 def run_scan(disk: DiskReader, task: ScanTask, *, buffer: Bytes | None = None) -> ScanResult:
@@ -109,6 +115,16 @@ def result_of(
         pieces=pieces,
         salvage=salvage,
         scanned_size=task.size - task.start_position,
+        claim=find_claim(
+            disk,
+            task.index_path,
+            # Of salvaged batches nobody knows which offsets were left out at the end.
+            None if salvage is not None else task.time_index_path,
+            pieces[-1] if pieces else scan,
+            base_offset=task.base_offset,
+            next_base=task.next_base,
+            log_size=task.size,
+        ),
     )
 
 
