@@ -10,6 +10,7 @@ import pytest
 from stratalog.errors import DiskError
 from stratalog.files.disk import Disk
 from stratalog.log.recovery import plan_recovery, run_scan
+from stratalog.log.recovery.facts import FindingKind
 from stratalog.log.recovery.plan import RecoveryPlan
 from stratalog.log.recovery.steps import KeepFile, KeepRange, Truncate, apply_steps
 from tests.log.model import batch, produced
@@ -156,6 +157,26 @@ def test_an_epoch_file_that_is_a_link_is_refused_before_anything_is_changed(tmp_
 
     assert directory.file(0, ".log").read_bytes() == batch(b"x") + b"torn"
     assert (tmp_path / "elsewhere").read_text() == "0\n0\n"
+
+
+def test_damage_in_a_flushed_segment_that_is_split_was_cut_off(tmp_path: Path) -> None:
+    """It was reported as left as it is, as in any other flushed segment, but it was gone."""
+    orders = Directory(tmp_path / "data")
+    far = 2**31 + 5
+    first = batch(b"x", base_offset=0)
+    second = batch(b"x", base_offset=far) + batch(b"x", base_offset=far + 1)[:-1] + b"?"
+    second += batch(b"x", base_offset=far + 2)
+    orders.write(0, ".log", first + second)
+    orders.write(far + 9, ".log", batch(b"x", base_offset=far + 9))
+
+    plan = orders.recover(recovery_point=far + 9)
+
+    assert orders.file(0, ".log").read_bytes() == first
+    assert orders.file(far, ".log").read_bytes() == second
+    assert plan.cuts == ()
+    kinds = [finding.kind for finding in plan.findings]
+    assert FindingKind.DAMAGE_BELOW_RECOVERY_POINT in kinds
+    assert orders.recover(recovery_point=far + 9).steps == ()
 
 
 def test_a_log_that_was_empty_before_its_start_misses_records(tmp_path: Path) -> None:

@@ -317,13 +317,13 @@ class _Planner:
         names = []
         whole = ((0, log.size),) if split.salvage is None else split.salvage.kept
         for state, scan in zip(split.states, split.scans, strict=True):
-            size = min(state.size, scan.valid_size)
+            size = _size_of_piece(state, scan)
             name = segment_file_name(state.base_offset, FileKind.LOG, FileState.CLEANED)
             names.append(name)
             ranges = section(whole, scan.start_position, size)
             self._steps.append(CopyRanges(file=log, to=name, ranges=ranges, why=why))
             self._accepted.append(segment_file_name(state.base_offset, FileKind.LOG))
-        end = split.scans[-1].start_position + min(split.states[-1].size, split.scans[-1].valid_size)
+        end = split.scans[-1].start_position + _size_of_piece(split.states[-1], split.scans[-1])
         if split.salvage is not None:
             self._steps += keep_steps(split.files, split.salvage)
             self._report_salvage(split.files, split.salvage)
@@ -383,6 +383,11 @@ class _Planner:
             is_torn = False  # a broker indexes a batch when it is written, not before
         name = segment_file_name(last, FileKind.LOG)
         return all(is_torn and cut.file == name and not cut.is_whole for cut in self._cuts)
+
+
+def _size_of_piece(state: SegmentState, scan: SegmentScan) -> int:
+    """The size of a piece of a split segment; damage stays if the segment counts as flushed."""
+    return state.size if state.is_protected else min(state.size, scan.valid_size)
 
 
 def _made(name: str) -> FileFact:
