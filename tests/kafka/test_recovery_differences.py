@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stratalog.errors import StratalogError
+from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.control import ControlType, EndTxnMarker
 from tests.kafka.log_oracle import LogOracle
@@ -336,3 +337,81 @@ def test_damage_below_the_recovery_point_is_cut_by_kafka_with_a_lost_index_and_o
     assert (ours.directory / name).read_bytes() == bytes(data)
     assert plan.findings
     assert not plan.cuts
+
+
+def test_a_torn_transaction_index_below_the_recovery_point_stays_in_kafka_and_is_rebuilt_here(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    name = logs_in(ours.directory)[1].with_suffix(".txnindex").name
+    on_both(both, name, bytes(15), recovery_point=SEGMENTS * BATCHES)
+
+    kafka_recovers(log_oracle, theirs, NOW_MS)
+    plan = we_recover(ours, NOW_MS)
+
+    assert (theirs.directory / name).stat().st_size == 15
+    assert (ours.directory / name).stat().st_size == 0
+    assert [finding.file for finding in plan.findings] == [name]
+    opens_as_stopped(log_oracle, ours, plan, NOW_MS)
+
+
+def test_a_log_without_the_end_that_its_index_names_is_reported_only_here(
+    log_oracle: LogOracle, both: tuple[Case, Case]
+) -> None:
+    theirs, ours = both
+    for case in both:
+        log = logs_in(case.directory)[-1]
+        log.write_bytes(log.read_bytes()[: batch_positions(log.read_bytes())[2]])
+    damaged = copied(ours, ours.directory.parent / "damaged")
+
+    kafka = kafka_recovers(log_oracle, theirs, NOW_MS)
+    plan = we_recover(ours, NOW_MS)
+
+    assert not differences(damaged, ours.directory, theirs.directory, kafka)
+    assert plan.log_end_offset == kafka.marks["logEnd"] == (SEGMENTS - 1) * BATCHES + 2
+    assert [finding.kind for finding in plan.findings] == [FindingKind.MISSING_RECORDS]
+
+
+@pytest.mark.parametrize("is_being_deleted", [False, True])
+def test_a_missing_log_is_reported_only_here(
+    log_oracle: LogOracle, both: tuple[Case, Case], is_being_deleted: bool
+) -> None:
+    theirs, ours = both
+    for case in both:
+        log = logs_in(case.directory)[1]
+        if is_being_deleted:
+            log.rename(log.with_name(log.name + ".deleted"))
+        else:
+            log.unlink()
+    damaged = copied(ours, ours.directory.parent / "damaged")
+
+    kafka = kafka_recovers(log_oracle, theirs, NOW_MS)
+    plan = we_recover(ours, NOW_MS)
+
+    assert not differences(damaged, ours.directory, theirs.directory, kafka)
+    missing = [found.file for found in plan.findings if found.kind is FindingKind.MISSING_RECORDS]
+    assert missing == ([] if is_being_deleted else [f"{BATCHES:020d}.log"])
+
+
+def test_a_kafka_that_is_killed_after_a_truncation_leaves_an_index_that_names_the_truncated_records(
+    log_oracle: LogOracle, tmp_path: Path
+) -> None:
+    """So the finding of missing records says that a truncation may explain it."""
+    directory = tmp_path / "case" / "t-0"
+    directory.mkdir(parents=True)
+    config = {"index.interval.bytes": "0", "segment.index.bytes": str(PADDED)}
+    log_oracle.ask("open", dir=str(directory), config=config, clean=True, logStart=0, recoveryPoint=0)
+    for number in range(BATCHES):
+        given = {"leaderEpoch": 0, "origin": "CLIENT", "transactionVersion": -1}
+        log_oracle.ask("appendLeader", hex=batch(number).hex(), **given)
+    log_oracle.ask("truncateTo", offset=2)
+    running = Case(directory=directory, config=config, recovery_point=0, log_start_offset=0)
+    killed = copied(running, tmp_path / "killed")
+    log_oracle.ask("close")
+
+    plan = we_recover(killed, NOW_MS)
+
+    assert plan.log_end_offset == 2
+    (finding,) = plan.findings
+    assert finding.words == "Its index shows that it had records up to offset 4; it ends at offset 2."
+    assert "truncated" in finding.consequence
