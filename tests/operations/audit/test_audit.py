@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from errno import EIO, ENOENT
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import stratalog
+from stratalog.cli import main
 from stratalog.engine.threads import ThreadEngine
 from stratalog.errors import DiskError, UsageError
 from stratalog.files.entries import DirectoryEntry, FileStatus
@@ -20,10 +22,12 @@ from stratalog.operations.audit.audit import AuditRequest, audit
 from stratalog.operations.audit.finding import AuditFinding
 from stratalog.operations.audit.kinds import AuditKind, Severity
 from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask
+from stratalog.operations.recover import RecoverOptions, recover
 from stratalog.operations.report import Status
+from tests.directory.refused import with_second
 from tests.fixtures.catalog import log_dirs
 from tests.manager.running import contents, fixture_copy
-from tests.operations.audit.planting import DAMAGES, PlantedDamage, batches, flip
+from tests.operations.audit.planting import DAMAGES, PlantedDamage, batches, flip, put
 
 HEALTHY = [(release, state) for release in ("2.8.2", "3.9.2", "4.3.1") for state in ("clean", "killed")]
 
@@ -57,6 +61,39 @@ def test_a_planted_damage_is_found(damage: PlantedDamage, tmp_path: Path) -> Non
     else:
         assert damage.kind in {kind for kind, _, _ in found}
     assert contents(root) == before
+
+
+def test_a_directory_without_meta_properties_was_called_healthy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    other = with_second(root)
+    (other / "meta.properties").unlink()
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nlog.dirs={root},{other}\n")
+
+    for places in (["--config", str(config)], [str(root), str(other)]):
+        assert main.run(["audit", *places, "--json"]) == 1
+        audited = json.loads(capsys.readouterr().out)
+        assert main.run(["doctor", *places, "--json"]) == 3
+        checked = json.loads(capsys.readouterr().out)
+
+        (refusal,) = checked["refusals"]
+        (found,) = [each for each in audited["findings"] if each["severity"] == "error"]
+        assert (found["directory"], found["file"]) == (str(other), "meta.properties")
+        assert (found["words"], found["remedy"]) == (refusal["reason"], refusal["remedy"])
+
+
+def test_directories_of_two_nodes_are_still_told_apart(tmp_path: Path) -> None:
+    roots = [fixture_copy("clean", tmp_path / name) for name in ("one", "two", "three")]
+    file = roots[1] / "meta.properties"
+    file.write_text(file.read_text().replace("node.id=1", "node.id=2"))
+    (roots[2] / "meta.properties").unlink()
+
+    report = AuditRequest(directories=[str(root) for root in roots]).run()
+
+    (found,) = [each for each in serious(report.findings) if each.kind is AuditKind.WILL_NOT_START]
+    assert (found.directory, found.file) == (str(roots[2]), "meta.properties")
 
 
 @pytest.mark.parametrize("data", [bytes(43), b"", None], ids=["zeroed", "empty", "missing"])
@@ -168,6 +205,73 @@ def test_a_partition_that_was_deleted_meanwhile_is_no_finding(tmp_path: Path) ->
     report = AuditRequest(directories=[str(root)], disk=ClosedFolder(root / "rolled-0", ENOENT)).run()
 
     assert [each for each in serious(report.findings) if each.partition == "rolled-0"] == []
+
+
+FAR = 0x13F8_1234_5678  # what the first bytes of a damaged base offset make of it
+
+
+def damage_offset(root: Path, base: int, number: int, offset: int, *, wrong_crc: int | None) -> None:
+    """Change the base offset of a batch, and a record of another batch; `root` has rolled-0."""
+    log = root / "rolled-0" / f"{base:020d}.log"
+    places = [position for position, _ in batches(log.read_bytes())]
+    put(log, places[number], ">q", offset)
+    if wrong_crc is not None:
+        flip(log, places[wrong_crc] + 70)
+
+
+@pytest.mark.parametrize(
+    ("base", "number", "offset", "wrong_crc", "kinds"),
+    [
+        (20, 2, FAR, None, ["offset-far-ahead"]),
+        (20, 2, FAR, 1, ["wrong-crc", "offset-far-ahead"]),
+        (20, 2, 45, 1, ["wrong-crc", "offset-far-ahead"]),
+        (20, 4, FAR, None, ["offset-far-ahead"]),
+        (20, 1, 33, None, ["offset-ahead"]),
+        (20, 1, 45, None, ["offset-ahead"]),
+        (72, 0, FAR, None, ["offset-far-ahead"]),
+        (72, 0, 100, None, ["offset-ahead"]),
+    ],
+)
+def test_one_damaged_base_offset_made_all_batches_and_entries_after_it_wrong(
+    base: int, number: int, offset: int, wrong_crc: int | None, kinds: list[str], tmp_path: Path
+) -> None:
+    """They were 30 errors, and no remedy did what it said."""
+    root = fixture_copy("clean", tmp_path / "data")
+    damage_offset(root, base, number, offset, wrong_crc=wrong_crc)
+
+    found = serious(AuditRequest(directories=[str(root)]).run().findings)
+
+    assert [each.kind.value for each in found] == kinds
+    assert {each.file for each in found} == {f"{base:020d}.log"}
+    remedies = {each.remedy for each in found}
+    recover([str(root)], RecoverOptions(scan_all=True, salvage=True))
+    after = serious(AuditRequest(directories=[str(root)]).run().findings)
+    if kinds == ["offset-ahead"]:
+        assert all("a recovery cannot repair it" in remedy for remedy in remedies)
+        assert after == found
+    else:
+        assert all("`stratalog recover --all --salvage " in remedy for remedy in remedies)
+        assert [each.kind.value for each in after] == ["lost-offsets"]
+
+
+def test_an_audit_recommended_index_for_a_partition_that_index_refuses(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    damage_offset(root, 20, 2, FAR, wrong_crc=1)
+    flip(root / "rolled-0" / f"{0:020d}.index", 7)
+
+    def remedy_for_index() -> str:
+        report = AuditRequest(directories=[str(root)]).run()
+        (remedy,) = {each.remedy for each in report.findings if each.file.endswith("index")}
+        return remedy
+
+    assert remedy_for_index().startswith("Repair the log of this partition first")
+    assert main.run(["index", str(root)]) == 3
+    recover([str(root)], RecoverOptions(scan_all=True, salvage=True))
+    assert remedy_for_index().startswith("Stop the broker and run `stratalog index ")
+    assert main.run(["index", str(root)]) == 0
+    assert [each.kind.value for each in serious(AuditRequest(directories=[str(root)]).run().findings)] == [
+        "lost-offsets"
+    ]
 
 
 class ClosedFolder(DiskReader):

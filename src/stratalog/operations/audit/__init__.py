@@ -1,5 +1,6 @@
 """The audit of log directories: checks every byte of every file and changes nothing; a broker may run.
 
+ahead              batches whose offsets are far ahead of those after them
 aside              a call beside other work
 audit              `AuditRequest`: the request, and the order of the work
 audit_report       `AuditReport`: tables, JSON, Arrow
@@ -16,6 +17,7 @@ partition          compares the segments of a partition with each other and with
 partition_state    a partition during its audit, and sums over many
 partition_task     a task: the listing and the small files of a partition
 rows               compares the headers of a segment's batches with each other
+segment_indexes    reads the indexes of a segment
 segment_task       a task: reads a segment once
 spots              collects the places in one file where something was found
 usual_parts        the parts of a segment in which nothing is wrong, in one pass

@@ -43,6 +43,10 @@ _CUT_OFF = (
 _INDEX = "Stop the broker and run `stratalog index {directory}`, which rebuilds the file."
 _REBUILD = "Stop the broker and run `stratalog recover --all {directory}`, which rebuilds the file."
 _NOTHING = "Nothing to do."
+_WRONG_OFFSETS = (
+    "Its base offset, which no checksum covers, is probably damaged. Consumers get its records with wrong "
+    "offsets, and may skip the batches after it."
+)
 _UNREADABLE_FROM_HERE = "A consumer that reaches it gets an error and cannot go on."
 
 
@@ -58,6 +62,8 @@ class AuditKind(Enum):
     INVALID_MARKER = "invalid-marker"
     RECORDS_COUNT = "records-count"
     OFFSET_BACKWARDS = "offset-backwards"
+    OFFSET_AHEAD = "offset-ahead"
+    OFFSET_FAR_AHEAD = "offset-far-ahead"
     OFFSET_OUTSIDE = "offset-outside"
     OFFSET_OVERFLOW = "offset-overflow"
     LOST_OFFSETS = "lost-offsets"
@@ -105,6 +111,11 @@ class AuditKind(Enum):
     def rule(self) -> AuditRule:
         return RULES[self]
 
+    @property
+    def is_for_index(self) -> bool:
+        """Whether `stratalog index` repairs it."""
+        return self.rule.remedy is _INDEX
+
 
 _KIND = AuditKind
 
@@ -145,6 +156,8 @@ RULES: dict[AuditKind, AuditRule] = {
         "Consumers read records twice, or skip some. A recovery may cut the log here.",
         _FROM_A_REPLICA,
     ),
+    _KIND.OFFSET_AHEAD: AuditRule(_ERROR, _WRONG_OFFSETS, _FROM_A_REPLICA),
+    _KIND.OFFSET_FAR_AHEAD: AuditRule(_ERROR, _WRONG_OFFSETS, _FETCH_AGAIN),
     _KIND.OFFSET_OUTSIDE: AuditRule(
         _ERROR,
         "Records of this batch are never found: their offsets belong to another segment.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -45,8 +46,17 @@ class PartitionState:
         self.is_gone |= not file and isinstance(error, NoSuchFileError)
         self.spots.append(Spot(AuditKind.UNREADABLE, file, str(error)))
 
+    @property
+    def _after_repair(self) -> str:
+        place = shlex.quote(self.task.log_directory)
+        return (
+            "Repair the log of this partition first, because `stratalog index` refuses a partition with a "
+            f"damaged log. Then run `stratalog index {place}`, which rebuilds the file."
+        )
+
     def findings(self) -> list[AuditFinding]:
         """The places as rows of the report."""
+        has_damage = any(segment.has_damage for segment in self.ordered)
         return [
             AuditFinding(
                 kind=spot.kind,
@@ -58,6 +68,7 @@ class PartitionState:
                 size=spot.size,
                 offset=spot.offset,
                 count=spot.times,
+                remedy_words=self._after_repair if has_damage and spot.kind.is_for_index else "",
             )
             for spot in self.spots
         ]

@@ -15,18 +15,18 @@ from functools import partial
 
 import numpy as np
 
-from stratalog.errors import CorruptIndexError, CorruptRecordError, DiskError, InvalidRecordError
-from stratalog.files.entries import ExpectedFile, FileId
+from stratalog.errors import CorruptRecordError, DiskError, InvalidRecordError
+from stratalog.files.entries import FileId
 from stratalog.files.names import FileKind, segment_file_name
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
-from stratalog.limits import INT32_MAX, INT64_MAX
 from stratalog.log.log_end import only_zeros
+from stratalog.operations.audit.ahead import find_ahead, is_far
 from stratalog.operations.audit.coordinated import CoordinatedTxn, TransactionStates
 from stratalog.operations.audit.deep import check_records
-from stratalog.operations.audit.index_entries import OffsetEntries, TimeEntries
 from stratalog.operations.audit.kinds import AuditKind
 from stratalog.operations.audit.rows import RowChecks
+from stratalog.operations.audit.segment_indexes import SegmentIndexes
 from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.operations.audit.usual_parts import UsualParts, memory
 from stratalog.operations.words import sentence
@@ -37,12 +37,10 @@ from stratalog.records.kernels.memory import Bytes
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.walk import Walk, WalkStop, explain_stop, walk_batches, wrong_crc
 from stratalog.segment.headers import Part, ReadInto, walk_file
-from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.producers import ProducerScan
 from stratalog.segment.resuming import search_batch
 from stratalog.segment.scan import ScanStop, SegmentScan
-from stratalog.segment.time_index import TimeIndex
-from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
+from stratalog.segment.txn_index import AbortedTxn
 
 MAGIC_V2 = 2
 _MOST_TRIES = 5
@@ -136,7 +134,7 @@ def _files(disk: DiskReader, task: AuditTask) -> list[FileId | None]:
 
 def _read_once(disk: DiskReader, task: AuditTask) -> AuditedSegment:
     spots = Spots()
-    indexes = _Indexes(disk, task, spots)
+    indexes = SegmentIndexes(disk, task, spots)
     with disk.open_read(task.path) as file:
         size = disk.size(file)
         look = _Look(task, indexes, spots, size)
@@ -144,85 +142,10 @@ def _read_once(disk: DiskReader, task: AuditTask) -> AuditedSegment:
     return look.result()
 
 
-class _Indexes:
-    """The indexes of a segment as they were before its log was read."""
-
-    def __init__(self, disk: DiskReader, task: AuditTask, spots: Spots) -> None:
-        self._disk, self._task, self._spots = disk, task, spots
-        self.offsets = self._offset_entries()
-        self.times = self._time_entries()
-        self.aborted = self._aborted()
-
-    def _offset_entries(self) -> OffsetEntries | None:
-        name = segment_file_name(self._task.base_offset, FileKind.OFFSET_INDEX)
-        path = join_path(self._task.directory, name)
-        index = OffsetIndex(
-            self._disk, path, self._task.base_offset, max_size=0, identity=self._identity(path)
-        )
-        try:
-            if not index.exists:
-                self._missing(AuditKind.MISSING_INDEX, name)
-                return None
-            index.sanity_check(INT32_MAX)
-            entries = index.entries()
-            offsets, positions = (column[: entries.count].astype(np.int64) for column in entries.columns)
-            first = int(np.searchsorted(positions, self._task.start_position))
-            return OffsetEntries(
-                name, offsets[first:] + self._task.base_offset, positions[first:], self._spots
-            )
-        except CorruptIndexError as error:
-            self._spots.add(Spot(AuditKind.UNREADABLE_INDEX, name, sentence(error.reason)))
-            return None
-        finally:
-            index.forget()
-
-    def _time_entries(self) -> TimeEntries | None:
-        name = segment_file_name(self._task.base_offset, FileKind.TIME_INDEX)
-        path = join_path(self._task.directory, name)
-        index = TimeIndex(self._disk, path, self._task.base_offset, max_size=0, identity=self._identity(path))
-        try:
-            if not index.exists:
-                self._missing(AuditKind.MISSING_TIME_INDEX, name)
-                return None
-            index.sanity_check(INT64_MAX)
-            entries = index.entries()
-            stamps, offsets = (column[: entries.count].astype(np.int64) for column in entries.columns)
-            return TimeEntries(name, stamps, offsets + self._task.base_offset, self._spots)
-        except CorruptIndexError as error:
-            self._spots.add(Spot(AuditKind.UNREADABLE_TIME_INDEX, name, sentence(error.reason)))
-            return None
-        finally:
-            index.forget()
-
-    def _aborted(self) -> tuple[AbortedTxn, ...] | None:
-        name = segment_file_name(self._task.base_offset, FileKind.TXN_INDEX)
-        path = join_path(self._task.directory, name)
-        index = TransactionIndex(self._disk, path, self._task.base_offset, identity=self._identity(path))
-        try:
-            if not index.exists:
-                return ()
-            index.sanity_check()
-            return tuple(index.all_aborted())
-        except CorruptIndexError as error:
-            self._spots.add(Spot(AuditKind.UNREADABLE_TXN_INDEX, name, sentence(error.reason)))
-            return None
-        finally:
-            index.forget()
-
-    def _identity(self, path: str) -> ExpectedFile | None:
-        """The file that has this name now: a file that is kept open may have been replaced."""
-        status = self._disk.status(path)
-        return None if status is None else ExpectedFile(status.id)
-
-    def _missing(self, kind: AuditKind, name: str) -> None:
-        if self._task.size:
-            self._spots.add(Spot(kind, name, "The file is missing."))
-
-
 class _Look:
     """Reads a .log from start to end, also after damage."""
 
-    def __init__(self, task: AuditTask, indexes: _Indexes, spots: Spots, size: int) -> None:
+    def __init__(self, task: AuditTask, indexes: SegmentIndexes, spots: Spots, size: int) -> None:
         self._task, self._indexes, self._spots, self._size = task, indexes, spots, size
         self._file = segment_file_name(task.base_offset, FileKind.LOG)
         self._rows = RowChecks(self._file, task.base_offset, task.next_base, task.now_ms, spots)
@@ -286,12 +209,18 @@ class _Look:
     def _check(self, part: Part) -> BatchTable:
         """Check the batches of a part against each other and the indexes; returns the valid ones."""
         headers = part.walk.headers
-        valid = headers["valid"]
-        good = headers if valid.all() else headers[valid]
-        for number in np.flatnonzero(~valid):
-            before = headers["last_offset"][:number][valid[:number]]
-            self._take_bad(part, headers[number], int(before[-1]) if len(before) else self._rows.last_offset)
-        if self._bad is not None and valid[-1]:
+        believed = headers["valid"].copy()
+        whole = np.flatnonzero(believed)
+        believed[whole[find_ahead(headers[whole], self._rows)]] = False
+        good = headers if believed.all() else headers[believed]
+        for number in np.flatnonzero(~believed):
+            before = headers["last_offset"][:number][believed[:number]]
+            last_before = int(before[-1]) if len(before) else self._rows.last_offset
+            if headers["valid"][number]:
+                self._take_ahead(part, headers[number], last_before)
+            else:
+                self._take_bad(part, headers[number], last_before)
+        if self._bad is not None and believed[-1]:
             self._end_bad()
         if len(good):
             last_before = self._rows.last_offset
@@ -332,6 +261,19 @@ class _Look:
             reason = sentence(wrong_crc(part.data, row).reason)
             self._bad = (start, end, reason, last_before + 1)
         self._damaged(end)
+
+    def _take_ahead(self, part: Part, row: np.void, last_before: int) -> None:
+        """Record a batch whose offsets cannot be right; like one with a wrong checksum, it does not count."""
+        self._end_bad()
+        start, size = part.position + int(row["position"]), int(row["size"])
+        words = (
+            f"The batch of offsets {int(row['base_offset'])} to {int(row['last_offset'])} follows offset "
+            f"{last_before}, and is before batches with lower offsets."
+        )
+        is_cut = is_far(row, self._rows, has_damage=self._has_damage)
+        kind = AuditKind.OFFSET_FAR_AHEAD if is_cut else AuditKind.OFFSET_AHEAD
+        self._say(kind, start, size, last_before + 1, words)
+        self._damaged(start + size)
 
     def _end_bad(self) -> None:
         if self._bad is not None:
