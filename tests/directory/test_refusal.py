@@ -85,5 +85,5 @@ def test_the_cause_is_what_the_broker_does() -> None:
         "it takes /two offline because of /two/x",
         "it refuses to start because of /two/x",
         "it serves no partition because of /one/x",
-        "the disk of /one is full",
+        "it has no room on the disk of /one",
     ]

@@ -25,6 +25,7 @@ pending_write      finishes a write that was committed but not finished
 recovery/          the recovery of directories that were not shut down cleanly
 refusal            one reason for which a broker would not start, and what all of them mean
 repairing          repairs partitions in a directory that was shut down cleanly
+room_refusals      log directories on a disk that is too full for a broker's start
 session            opens directories for changes: locks, recovery, clean-shutdown files
 startup_refusals   reasons for which a broker would refuse to start, with remedies
 topic_configs      a topic's own settings, which override its broker's

@@ -89,18 +89,18 @@ class StartupRefusal(NamedTuple):
         if self.serves_nothing:
             return "A broker starts, but serves no partition of any topic because of it."
         if self.kind is RefusalKind.FULL:
-            return "A broker that cannot write ends while it loads the logs, or soon after."
+            return "A broker that cannot write there ends while it starts, or soon after."
         return "A broker refuses to start because of it."
 
     @property
     def cause(self) -> str:
         """What the broker does, and because of what: a clause for a verdict."""
+        if self.kind is RefusalKind.FULL:
+            return f"it has no room on the disk of {self.directory}"
         if self.takes_offline:
             return f"it takes {self.directory} offline because of {self.path}"
         if self.serves_nothing:
             return f"it serves no partition because of {self.path}"
-        if self.kind is RefusalKind.FULL:
-            return f"the disk of {self.directory} is full"
         return f"it refuses to start because of {self.path}"
 
 

@@ -2,7 +2,7 @@
 
 One function looks at all log directories of a node and lists the reasons, each with what to do about it. It
 reads only listings, small files and the ends of logs, changes nothing, and takes no lock. A broker may give
-up at two times:
+up at three times:
 
 before loading   a log directory on a read-only file system, which it cannot lock;
                  meta.properties of every directory: missing, garbled, of two nodes or clusters; the
@@ -11,7 +11,8 @@ while loading    a folder that is not a partition's, a partition twice, a file's
                  folder in the place of a file, a garbled checkpoint, partition.metadata or leader epochs, an
                  entry of another version in a .txnindex, a file that it may not read or write, damage at the
                  end of a log that was shut down cleanly; files are also checked in folders marked -delete and
-                 -stray, which it loads before it removes or keeps them
+                 -stray, which it loads before it removes or keeps them; a full disk (room_refusals.py)
+after loading    a folder with another topic's id: no partition is served then (topic_id_refusals.py)
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
 directory is the last one or has the cluster's metadata. Faults that do not keep a broker from starting are
@@ -38,6 +39,7 @@ from stratalog.directory.metadata_refusals import metadata_places, of_metadata, 
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.owners import out_of_reach
 from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, unreadable
+from stratalog.directory.room_refusals import of_room
 from stratalog.directory.topic_id_refusals import of_topic_ids
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
@@ -66,6 +68,7 @@ _LOG = FileKind.LOG.value
 _REWRITE = f"{RECOVER_ALL}, which rewrites it"
 _MOVE = "Move it out of the log directory."
 _MOVE_FOLDER = "Move the folder out of the log directory: no broker serves what is in it."
+_MOVE_OLDER = "Compare the two, and move the older one out of the log directories."
 _REMOUNT = (
     "Look in the kernel's messages (`dmesg`) for the reason: the kernel makes a file system read-only after "
     "an error. If there was one, check the disk and the file system first. Then mount it read-write, with "
@@ -105,7 +108,8 @@ def startup_refusals(
     found = [*_of_mounts(disk, judged)]
     found += [*_of_nodes(disk, judged, [path for path in others if path not in judged], node_id)]
     found += of_metadata_places(disk, judged, special)
-    for place in metadata_places(disk, judged, others, special):
+    places = metadata_places(disk, judged, others, special)
+    for place in places:
         found += _of_metadata_place(disk, place)
     layouts = []
     for path in paths:
@@ -117,6 +121,8 @@ def startup_refusals(
     for layout in layouts:
         found += _of_layout(disk, layout)
         found += of_topic_ids(disk, layout, node)
+    count = sum(len(layout.partitions) for layout in layouts)
+    found += of_room(disk, judged, metadata_in=places, partitions_count=count)
     everywhere = [
         (layout.directory, entry)
         for layout in layouts
@@ -125,15 +131,8 @@ def startup_refusals(
     ]
     for problem in find_duplicates(everywhere):
         directory = next(path for path in paths if problem.name.startswith(prefix_of(path)))
-        found.append(
-            StartupRefusal(
-                RefusalKind.TWICE,
-                directory,
-                problem.name.removeprefix(prefix_of(directory)),
-                f"Partition {problem.words}.",
-                "Compare the two, and move the older one out of the log directories.",
-            )
-        )
+        name, words = problem.name.removeprefix(prefix_of(directory)), f"Partition {problem.words}."
+        found.append(StartupRefusal(RefusalKind.TWICE, directory, name, words, _MOVE_OLDER))
     # Several checks may fail on the same file.
     return tuple(dict.fromkeys(found))
 

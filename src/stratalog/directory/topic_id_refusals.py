@@ -4,7 +4,7 @@ The broker looks up the id in partition.metadata, and not the folder's name:
 
 no topic has the id, or not this partition here   renames the folder to -stray
 it has, but the topic of the folder's name not    loads the log, and never uses it
-both have this partition here                     cannot serve the folder's topic, and then serves no partition
+both have this partition here                     cannot serve the folder's topic, and then serves none
 
 Only the last case is a reason against a start; `doctor` lists the partitions of the first one. Nothing here
 can tell whose records the folder has: only the file may be wrong, or the whole folder may be misnamed. So

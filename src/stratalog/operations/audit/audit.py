@@ -10,7 +10,7 @@ second time, and only what is found again is reported.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -208,7 +208,6 @@ class _Run:
         for directory in directories:
             groups.setdefault(self._owner(directory.path), []).append(directory.path)
         found = {}
-        refusals: list[StartupRefusal] = []
         sources = self._request.sources
         for paths in groups.values():
             known = KnownTopics(self._disk, paths, sources)
@@ -220,14 +219,35 @@ class _Run:
                 is_damaged=True,
             )
             found.update(dict.fromkeys(paths, (node, known)))
-            refusals += startup_refusals(
-                self._disk, paths, metadata_directory=sources.metadata_directory, node_id=sources.node_id
+        self._findings += filter(None, map(refusal_finding, self._refusals(groups)))
+        return found
+
+    def _refusals(self, groups: Mapping[object, Sequence[str]]) -> Iterable[StartupRefusal]:
+        """The reasons why a broker would not start, each once, as `doctor` finds them.
+
+        A directory whose meta.properties is missing does not say whose it is. It belongs to the node whose
+        log.dirs name it, or to the only node whose directories are audited with it.
+        """
+        sources = self._request.sources
+        log_dirs = [] if sources.server is None else sources.server.manager.log_dirs
+        real = {os.path.realpath(path) for path in log_dirs}
+        owners = [owner for owner, paths in groups.items() if paths != [owner]]
+        nodes: dict[object, list[str]] = {}
+        for owner, paths in groups.items():
+            for path in paths:
+                node = owners[0] if owner == path and len(owners) == 1 else owner
+                nodes.setdefault(None if os.path.realpath(path) in real else node, []).append(path)
+        found: list[StartupRefusal] = []
+        for node, paths in nodes.items():
+            found += startup_refusals(
+                self._disk,
+                paths,
+                siblings=log_dirs if node is None else (),
+                metadata_directory=sources.metadata_directory,
+                node_id=sources.node_id,
             )
         # All nodes of the request have the same metadata.log.dir, so its problems are reported once.
-        for refusal in dict.fromkeys(refusals):
-            if (finding := refusal_finding(refusal)) is not None:
-                self._findings.append(finding)
-        return found
+        return dict.fromkeys(found)
 
     def _owner(self, path: str) -> object:
         with suppress(CorruptCheckpointError, DiskError):
