@@ -35,7 +35,7 @@ CLEAN = str(Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1" / "clean" 
         ([CLEAN, "SELECT 1", "--option", "onCorruption"], "'onCorruption' is not NAME=VALUE"),
         (
             [CLEAN, "SELECT 1", "--headers", "--option", "INCLUDEHEADERS=true"],
-            "includeheaders is given twice",
+            "INCLUDEHEADERS is given twice",
         ),
         ([CLEAN, "SELECT 1", "--format", "xml"], "'xml' is not one of"),
         ([CLEAN, "SELECT value.id FROM codecs", "--value", "confluent"], "the topic _schemas is not in"),
