@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.directory.recovery.choices import RecoveryChoices
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.directory.recovery.result import Outcome
 from stratalog.directory.write_journal import JOURNAL
-from stratalog.errors import DiskError, LogDirLockedError
+from stratalog.errors import DiskError, FileOwnerError, LogDirLockedError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import DirectoryLock, is_locked
+from stratalog.log.recovery.facts import FindingKind
 from tests.directory.recovery.recovering import (
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -140,6 +142,26 @@ def test_a_checkpoint_that_would_take_the_directory_offline_is_made_anew(killed:
     assert len(report.problems) == 4
 
 
+def test_without_any_checkpoint_deleted_records_were_visible_again_and_nothing_was_lost(killed: Path) -> None:
+    for path in killed.glob("*-checkpoint"):
+        path.unlink()
+    (killed / "rolled-0" / "leader-epoch-checkpoint").write_bytes(b"")  # perhaps it never had a leader
+
+    planned, done = recover_one(killed, dry_run=True), recover_one(killed)
+
+    for report in (planned, done):
+        # The broker that wrote the fixture deleted the records of trimmed-0 before offset 17.
+        ((name, words),) = [
+            (found.name, finding.words)
+            for found in report.partitions
+            for finding in found.findings
+            if finding.kind is FindingKind.UNKNOWN_START
+        ]
+        assert name == "trimmed-0"
+        assert words.startswith(f"{LOG_STARTS}: it is missing, as all checkpoints are. The log now starts at")
+        assert "leader epochs begin at offset 17" in words
+
+
 def test_high_watermarks_are_clamped_and_never_raised(killed: Path) -> None:
     before = checkpoint(killed / HIGH_WATERMARKS)
     ends = ends_by_kafka("killed")
@@ -213,3 +235,27 @@ def test_a_folder_in_the_place_of_a_logs_lock_failed_only_the_run(clean: Path) -
     report = recover_one(clean, scan_all=True)
 
     assert (plan.error, report.error) == (None, None)
+
+
+class _Forbidden(DirectoryLock):
+    """The lock of a directory in which this user may not create files."""
+
+    def acquire(self, *, is_trial: bool = False) -> None:
+        raise DiskError(self.path, "Permission denied", errno.EACCES)
+
+
+def test_a_run_by_another_user_did_not_say_what_its_dry_run_said(killed: Path) -> None:
+    before = files_of(killed)
+    said = []
+
+    for dry_run in (True, False):
+        with pytest.raises(FileOwnerError) as refused:
+            recover_directories(
+                [str(killed)],
+                options=RecoveryChoices(dry_run=dry_run, user=os.getuid() + 1),
+                make_lock=_Forbidden,
+            )
+        said.append(str(refused.value))
+
+    assert said[0] == said[1]
+    assert files_of(killed) == before

@@ -42,11 +42,13 @@ from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.directory.write_journal import has_pending_write, read_journal
-from stratalog.errors import CorruptCheckpointError, DiskError
+from stratalog.errors import AccessDeniedError, CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk
 from stratalog.files.lock import check_lockable
-from stratalog.files.names import DirectoryState, TopicPartition
+from stratalog.files.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, TopicPartition
+from stratalog.files.paths import join_path
 from stratalog.files.refusals import FULL_DISK
+from stratalog.log.epochs import read_epochs
 from stratalog.log.recovery.plan import MISSING
 from stratalog.log.recovery.quarantine import KeepingRun, Quarantine
 from stratalog.log.task_folders import remove_task_folders
@@ -73,6 +75,7 @@ class DirectoryRecovery:
         self.is_left_alone = False
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
+        self._lacks_checkpoints = False
         self.unknown_start = ""  # why it is not known where the logs start
         self.problems: list[Problem] = []
         self.partitions: dict[str, PartitionReport] = {}
@@ -101,8 +104,11 @@ class DirectoryRecovery:
         if not found.is_log_directory:
             raise found.refusal()
 
-    def begin(self, scan_all: bool) -> None:
-        """Lock it, or check that it is not locked; LogDirLockedError stops the run for all directories."""
+    def begin(self, scan_all: bool, user: int) -> None:
+        """Lock it, or check that it is not locked; LogDirLockedError stops the run for all directories.
+
+        If this user may not lock it, a FileOwnerError says whose it is, as in a dry run.
+        """
         self.is_left_alone = self._may_be_left_alone(scan_all)
         if self.locks.are_held:
             self.locks.check()
@@ -112,7 +118,11 @@ class DirectoryRecovery:
             if not self.is_left_alone:
                 check_lockable(self._disk, self.path)  # the run would take the lock
         else:
-            self._directory.lock()
+            try:
+                self._directory.lock()
+            except AccessDeniedError:
+                self.check_owners(user)
+                raise
             # A broker may have shut down cleanly just before.
             self.is_left_alone = self._may_be_left_alone(scan_all)
 
@@ -160,6 +170,9 @@ class DirectoryRecovery:
         self.problems += self._checkpoint_problems()
         if why := self._checkpoints.why_lost(LOG_START_OFFSETS):
             self.unknown_start = f"{LOG_START_OFFSETS.name}: {why}."
+        elif not any(checkpoint.exists for checkpoint in self._checkpoints.every):
+            self.unknown_start = f"{LOG_START_OFFSETS.name}: it is missing, as all checkpoints are."
+            self._lacks_checkpoints = True
         if not self.is_left_alone:
             for entry in self.layout.partitions:
                 self._look_at_lone_log(entry)
@@ -188,9 +201,19 @@ class DirectoryRecovery:
             elif row.hides_loss and (why := self._checkpoints.why_lost(row)):
                 yield Problem(row.name, why, row.without_it)
 
-    def start_problem(self, key: TopicPartition) -> str:
-        """Why the start of a log is not known; empty if it is known."""
-        return "" if key in self._lone_starts else self.unknown_start
+    def start_problem(self, entry: PartitionEntry) -> str:
+        """Why the start of a log is not known; empty if it is known.
+
+        If no checkpoint was ever written, it is known too, unless the leader epochs contradict.
+        """
+        if entry.topic_partition in self._lone_starts:
+            return ""
+        return "" if self._lacks_checkpoints and not self._has_epochs(entry) else self.unknown_start
+
+    def _has_epochs(self, entry: PartitionEntry) -> bool:
+        with suppress(CorruptCheckpointError):  # the survey reports it
+            return bool(read_epochs(self._disk, join_path(self.path_of(entry), LEADER_EPOCH_CHECKPOINT)))
+        return False
 
     def _look_at_lone_log(self, entry: PartitionEntry) -> None:
         """If the log was a lone log, use its own start offset, which the directory's checkpoint may lack."""

@@ -174,7 +174,8 @@ class _Recovery:
         for directory in self._directories:
             self._guarded(directory, directory.check_kind, refusal=NotALogDirectoryError)
         for directory in self._alive():
-            self._guarded(directory, directory.begin, self._options.scan_all, refusal=LogDirLockedError)
+            refused = (LogDirLockedError, FileOwnerError)
+            self._guarded(directory, directory.begin, self._options.scan_all, user, refusal=refused)
         for directory in self._alive():
             self._guarded(directory, directory.check_owners, user, refusal=FileOwnerError)
         if not self._options.dry_run:
@@ -299,7 +300,7 @@ class _Recovery:
             config=self._topics.of(entry.topic_partition.topic),
             recovery_point=directory.recovery_points.get(entry.topic_partition, 0),
             log_start_offset=directory.log_start_offsets.get(entry.topic_partition, 0),
-            unknown_start=directory.start_problem(entry.topic_partition),
+            unknown_start=directory.start_problem(entry),
             now_ms=self._clock(),
             options=SurveyOptions(
                 had_clean_shutdown=directory.is_left_alone,
@@ -374,7 +375,7 @@ class _Recovery:
         directory: DirectoryRecovery,
         action: Callable[..., object],
         *arguments: object,
-        refusal: type[StratalogError] | tuple[()] = (),
+        refusal: type[StratalogError] | tuple[type[StratalogError], ...] = (),
     ) -> None:
         """Do something in one directory; an error fails only that directory, a `refusal` the whole run."""
         if directory.error is not None:
