@@ -240,7 +240,7 @@ def test_a_folder_in_the_place_of_a_logs_lock_failed_only_the_run(clean: Path) -
 class _Forbidden(DirectoryLock):
     """The lock of a directory in which this user may not create files."""
 
-    def acquire(self, *, is_trial: bool = False) -> None:
+    def acquire(self, **_: bool) -> None:
         raise DiskError(self.path, "Permission denied", errno.EACCES)
 
 
