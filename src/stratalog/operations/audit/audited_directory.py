@@ -86,7 +86,8 @@ def _offsets(checkpoint: Checkpoint) -> dict[TopicPartition, int]:
 def refusal_finding(refusal: StartupRefusal) -> AuditFinding | None:
     """The finding for a reason why a broker would not start; None if it is not to be reported.
 
-    Checkpoints and wrong topic ids are reported elsewhere. A read-only mount is not damage: backups are audited on such mounts.
+    Checkpoints and wrong topic ids are reported elsewhere. A read-only mount is not damage: backups are
+    audited on such mounts.
     """
     if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.TOPIC_ID, RefusalKind.READ_ONLY):
         return None
