@@ -136,9 +136,9 @@ def missing_end(file: str, claim: IndexClaim) -> Finding:
         file=file,
         words=f"Its index shows that it had records up to offset {claim.last_offset}; it ends at offset "
         f"{claim.end_offset}.",
-        consequence=f"Records up to offset {claim.last_offset} are missing, at least in this replica. A power "
-        "cut can take them. The death of the broker's process cannot. But if the broker had truncated the log "
-        "before, as a follower does, only old entries of the index are left.",
+        consequence=f"Records up to offset {claim.last_offset} are missing, at least in this replica. A "
+        "power cut can take them. The death of the broker's process cannot. But if the broker had truncated "
+        "the log before, as a follower does, only old entries of the index are left.",
     )
 
 
