@@ -17,6 +17,7 @@ ORDER = [
     "limits",
     "errors",
     "clock",
+    "forks",
     "buffers",
     "config",
     "files",

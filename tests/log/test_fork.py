@@ -13,6 +13,7 @@ import pytest
 from stratalog import open_log
 from stratalog.errors import LogDirLockedError
 from stratalog.files.lock import is_locked
+from stratalog.records.kernels.jit import INTERPRETED
 from tests.programs import Program
 from tests.waiting import PATIENCE_S
 
@@ -183,6 +184,43 @@ if not child:
     signal.alarm(20)
     os._exit(0 if [record.value for record in view.records()] == [b"before"] else 1)
 os._exit(os.waitpid(child, 0)[1])
+"""
+    )
+    with Program(program, directory) as running:
+        assert running.end() == (0, [], "")
+
+
+@pytest.mark.skipif(INTERPRETED, reason="without compiled kernels, Numba is not imported")
+def test_a_child_reads_although_a_thread_of_its_parent_imports_numba_at_the_fork(directory: Path) -> None:
+    """The thread holds Python's lock of that import, which nobody would release in the child."""
+    program = (
+        BEGIN
+        + """
+from stratalog.records.kernels.jit import compile_always
+
+class Pausing:
+    def find_spec(self, name, path, target=None):
+        if name == "numba" and threading.current_thread() is not threading.main_thread():
+            reached.set()
+            go.wait()
+
+reached, go = threading.Event(), threading.Event()
+sys.meta_path.insert(0, Pausing())
+log = stratalog.open_log(sys.argv[1], create=True)
+log.append(b"before")
+compile_always()
+reader = threading.Thread(target=lambda: list(log.records()), daemon=True)
+reader.start()
+reached.wait()
+os.register_at_fork(before=go.set)  # handlers that were registered last are called first
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    os._exit(0 if [record.value for record in log.records()] == [b"before"] else 1)
+code = os.waitpid(child, 0)[1]
+reader.join()
+log.close()
+os._exit(code)
 """
     )
     with Program(program, directory) as running:

@@ -25,6 +25,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
+from stratalog.forks import hold_at_fork, importing
 from stratalog.records.kernels.loaded import (
     LOADED_CALLS,
     MISSING,
@@ -127,7 +128,9 @@ class Kernel(Generic[P, R]):
                 result is MISSING and self.is_quicker_than_compiling(*arguments, **named)
             ):
                 return self.run_plain(*arguments, **named)
-            self._enter()
+            with importing():  # the first call compiles
+                self._enter()
+                return self.machine_code()(*arguments, **named)
         return self.machine_code()(*arguments, **named)
 
     def is_small(self, *arguments: P.args, **named: P.kwargs) -> bool:
@@ -156,9 +159,10 @@ class Kernel(Generic[P, R]):
     def machine_code(self) -> Callable[P, R]:
         """Numba's dispatcher, which compiles or loads at its first call."""
         if self._code is None:
-            from stratalog.records.kernels.machine import MACHINE
+            with importing():
+                from stratalog.records.kernels.machine import MACHINE
 
-            self._code = cast(Callable[P, R], MACHINE.of(self))
+                self._code = cast(Callable[P, R], MACHINE.of(self))
         return self._code
 
     def _enter(self) -> None:
@@ -287,6 +291,7 @@ class Forms(ABC):
         self._made: dict[int, Any] = {}  # Any: a function, or what Numba makes of it
         self._names: dict[int, dict[str, Any]] = {}
         self._lock = threading.RLock()
+        hold_at_fork(self._lock)
 
     def of(self, kernel: Kernel[..., Any]) -> Any:
         """The form of this kernel."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from stratalog.forks import loading
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.records.kernels.images import Image, from_file, into_memory, nested
 
@@ -78,7 +79,8 @@ class LoadedKernel:
         try:
             code = self._codes[key]
         except KeyError:
-            code = self._codes[key] = self._load(key)
+            with loading:  # imports modules
+                code = self._codes[key] = self._load(key)
         if isinstance(code, _Code):
             return code(parts)
         return UNKNOWN if code is None else code

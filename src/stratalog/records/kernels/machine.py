@@ -25,9 +25,11 @@ from typing import Any
 import numba
 from numba.core import config, event
 from numba.core.caching import IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
+from stratalog.forks import hold_at_fork
 from stratalog.null_handler import add_null_handler
 from stratalog.records.kernels.compiling import compiling, uncached
 from stratalog.records.kernels.images import NEEDS_NUMBA, from_file, to_file
@@ -92,6 +94,7 @@ class _Compilations(event.Listener):
 
 
 event.register("numba:compile", _Compilations())  # type: ignore[no-untyped-call]
+hold_at_fork(global_compiler_lock._lock)  # a thread that compiles does not exist in a forked child
 MACHINE = MachineForms()
 _IS_OFF = bool(getattr(config, "DISABLE_JIT", False))  # set in Numba's own settings file
 
