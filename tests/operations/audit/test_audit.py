@@ -287,7 +287,7 @@ class ClosedFolder(DiskReader):
 
     def _refuse(self, path: str | os.PathLike[str]) -> None:
         if os.fspath(path).startswith(self._bad):
-            raise DiskError(path, os.strerror(self._number), self._number)
+            raise DiskError(path, os.strerror(self._number).lower(), self._number)
 
 
 class Unlistable(ClosedFolder):
