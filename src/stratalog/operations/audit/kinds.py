@@ -240,7 +240,7 @@ RULES: dict[AuditKind, AuditRule] = {
         _ERROR,
         "A broker sets the partition aside as stray; if the id is that of another topic of the broker, it "
         "serves no partition at all.",
-        "Find out whose records the folder has. `stratalog doctor` says what to do in each case.",
+        "Find out whose records the folder has. `stratalog doctor {directory}` says what to do in each case.",
     ),
     _KIND.MISSING_TOPIC_ID: AuditRule(
         _WARNING,

@@ -16,12 +16,12 @@ from stratalog.operations.audit.page.advice import next_commands
 from tests.manager.running import fixture_copy
 from tests.operations.audit.planting import DAMAGES, PlantedDamage
 
-# What a command alone mends: not what must be deleted first, or moved away.
+# What a command alone mends: not what must be deleted first, moved away, or decided.
 MENDED = [
     damage
     for damage in DAMAGES
     if "`stratalog " in (remedy := AuditKind(damage.kind).rule.remedy)
-    and not any(word in remedy for word in ("delete", "Look", "Copy"))
+    and not any(word in remedy for word in ("delete", "Look", "Copy", "Find out"))
 ]
 
 
@@ -94,6 +94,11 @@ def test_words_of_a_finding_give_no_command() -> None:
     refused = found(AuditKind.WILL_NOT_START, remedy_words="Move `rm -rf ~`-0 away.")
 
     assert commands(refused, found(AuditKind.GAP), found(AuditKind.STRAY)) == []
+
+
+def test_a_command_of_the_page_named_no_directory() -> None:
+    for kind in AuditKind:
+        assert "stratalog doctor" not in commands(found(kind)), kind
 
 
 def test_a_record_to_look_at_is_named_by_its_file() -> None:
