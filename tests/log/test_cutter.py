@@ -126,6 +126,20 @@ def test_an_emptied_log_says_where_it_goes_on_before_it_has_a_segment_again() ->
     assert (log.log_start_offset, log.log_end_offset, log.segments.base_offsets) == (7, 7, (7,))
 
 
+def test_a_log_whose_first_name_said_its_start_stores_it_before_it_loses_that_name() -> None:
+    """Otherwise a crash without any segment would let it begin at 0, and give offsets again."""
+    disk, _, cutter = three_segments()
+    cutter.delete_old_segments()
+    disk.done.clear()
+
+    cutter.truncate_to(1)
+
+    third = f"{2:020d}.log"
+    steps = disk.of_logs()
+    assert steps.index("write start 2/") < steps.index(f"rename {third} to {third}.deleted")
+    assert steps.index("write start 1/") < steps.index(f"create {1:020d}.log")
+
+
 @pytest.mark.parametrize("offset", [10, 11, 50])
 def test_truncation_at_the_end_or_behind_changes_nothing(machine: Machine, offset: int) -> None:
     log = filled(machine)

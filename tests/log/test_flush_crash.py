@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
 import pytest
 
+from stratalog.errors import DiskError
 from stratalog.files.disk import Path as DiskPath
 from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT
 from stratalog.files.simulated import SimulatedDisk
@@ -131,7 +133,7 @@ class StoppedDisk(SimulatedDisk):
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_armed = False
+        self.is_armed = self.fails = False
         self.reached, self.go_on = threading.Event(), threading.Event()
 
     def sync(self, path: DiskPath) -> None:
@@ -139,6 +141,8 @@ class StoppedDisk(SimulatedDisk):
             self.is_armed = False
             self.reached.set()
             assert self.go_on.wait(60)
+            if self.fails:
+                raise DiskError(path, "a test", errno.EIO)
         super().sync(path)
 
 
@@ -168,6 +172,34 @@ def test_a_start_that_another_thread_is_storing_is_acknowledged_only_when_it_is_
 
     ((start, images),) = acknowledged
     assert {start, *(found for found, _, _ in found_on(images, directory))} == {2}
+
+
+def test_a_start_whose_storing_failed_in_another_thread_is_not_acknowledged(directory: Path) -> None:
+    """After a sync that failed, no later one is believed."""
+    disk = StoppedDisk()
+    disk.make_directories(str(directory.parent))
+    outcomes: list[object] = []
+    with opened(directory, disk) as log:
+        fill(log, 4)
+        log.flush()
+        disk.is_armed = disk.fails = True
+
+        def delete() -> None:
+            try:
+                outcomes.append(log.delete_records(2))
+            except DiskError as error:
+                outcomes.append(error.errno)
+
+        threads = [threading.Thread(target=delete) for _ in range(2)]
+        threads[0].start()
+        assert disk.reached.wait(60)
+        threads[1].start()
+        threads[1].join(0.2)
+        disk.go_on.set()
+        for thread in threads:
+            thread.join()
+
+    assert outcomes == [errno.EIO, errno.EIO]
 
 
 @pytest.mark.parametrize("again", ["delete_records", "flush"])

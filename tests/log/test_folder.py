@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from stratalog.errors import StratalogError
 from stratalog.files.disk import Disk
+from stratalog.files.disk import Path as DiskPath
 from stratalog.log.folder import LogFolder
 from tests.log.model import DIRECTORY, Machine, batch, produced, read_all
 from tests.log.watched import WatchedDisk, watched
@@ -58,6 +61,30 @@ def test_a_change_that_may_have_been_interrupted_counts_as_one() -> None:
     folder.sync_names(())
 
     assert disk.done == ["sync orders-0/"]
+
+
+@pytest.mark.parametrize("is_of_the_segment", [False, True])
+def test_a_name_that_is_changed_during_a_sync_is_synced_by_the_next_one(
+    is_of_the_segment: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, folder = folder_of()
+    segment = folder.create_segment(7)
+    sync = disk.sync_directory
+
+    def changed_meanwhile(path: DiskPath) -> None:
+        sync(path)
+        monkeypatch.undo()
+        if is_of_the_segment:
+            segment._created_count += 1
+        else:
+            folder.note_change()
+
+    monkeypatch.setattr(disk, "sync_directory", changed_meanwhile)
+
+    for _ in range(3):
+        folder.sync_names([segment])
+
+    assert disk.done == [f"create {NEXT}", "sync orders-0/", "sync orders-0/"]
 
 
 def test_files_are_deleted_after_the_delay() -> None:

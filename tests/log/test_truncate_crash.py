@@ -131,6 +131,27 @@ def test_a_log_that_was_truncated_below_its_start_is_not_begun_anew_above_its_re
             assert values(log) == {CUT: value_of(CUT, "new")}
 
 
+def test_a_log_that_is_truncated_below_its_first_segment_never_gives_offsets_again(directory: Path) -> None:
+    """Its files are gone for a moment, and until then only their names say where it starts."""
+
+    def emptied(log: PartitionLog, scheduler: ManualScheduler) -> None:
+        filled(log, scheduler)
+        log.delete_records(COUNT - 2)
+        log.log.delete_old_segments()
+        log.log.keep_start()  # as closing does: the name of the first segment says it
+
+    def story(log: PartitionLog, scheduler: ManualScheduler) -> None:
+        emptied(log, scheduler)
+        log.truncate_to(CUT)
+
+    first, last = steps_of(directory, emptied), steps_of(directory, story)
+    for step in range(first + 1, last + 2):
+        for image in crashed_at(directory, story, step).crash(20):
+            with opened(directory, image) as log:
+                assert log.start_offset in {CUT, COUNT - 2}
+                assert log.end_offset >= CUT
+
+
 def test_a_log_that_begins_anew_does_so_after_a_power_cut_too(directory: Path) -> None:
     def story(log: PartitionLog, scheduler: ManualScheduler) -> None:
         filled(log, scheduler)

@@ -185,10 +185,12 @@ class Cutter:
         """Remove everything; the log continues at an offset."""
         self._lower_marks(offset)
         with self._guard.writing():
+            # Without a segment, only the stored start says where the log continues: first at the old start,
+            # which perhaps only the name of the first segment said, and then at the new one.
+            self._folder.first_named = -1
+            self.keep_start()
             self._drop(tuple(self._segments), "the log is emptied")
             self._marks.log_start_offset = offset if log_start_offset is None else log_start_offset
-            # Without a segment, only the stored start says where the log continues.
-            self._folder.first_named = -1
             self.keep_start()
             segment = self._folder.create_segment(offset)
             self._segments.replace([segment])
