@@ -240,6 +240,18 @@ def test_the_start_of_a_broker_s_log_is_in_its_checkpoint(log_dir: Path) -> None
     assert f"trimmed 0 {start + 1}\n" in (log_dir / "log-start-offset-checkpoint").read_text()
 
 
+def test_deleted_records_are_not_shown_before_the_log_directory_has_taken_the_log_over(
+    directory: Path,
+) -> None:
+    with open_log(directory, create=True) as log:
+        log.append_many([b"%d" % number for number in range(80)])
+        log.delete_records(50)
+    (directory.parent / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+
+    with open_log(directory, read_only=True) as view:
+        assert (view.start_offset, view.end_offset) == (50, 80)
+
+
 def test_the_epoch_of_the_last_leader_goes_on(log_dir: Path) -> None:
     with open_log(log_dir / "codecs-0") as log:
         log.append(b"ours")

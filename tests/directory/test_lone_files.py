@@ -10,6 +10,7 @@ import pytest
 
 from stratalog import open_log
 from stratalog.config import LogConfig, ManagerConfig, ServerConfig
+from stratalog.directory.lone_files import LoneFiles
 from stratalog.directory.recovery.recover import recover_directories
 from stratalog.files.simulated import PowerCut, SimulatedDisk
 from tests.directory.lone import MARK, ORDERS, STARTS, left_open, lone, started_at
@@ -80,6 +81,24 @@ def test_the_start_of_a_partition_that_is_copied_out_goes_along_with_the_checkpo
 
     with open_log(copy) as log:
         assert (log.start_offset, log.end_offset) == (1, 2)
+
+
+def test_that_a_writer_has_the_log_open_is_on_the_device_before_it_changes_the_log() -> None:
+    disk = SimulatedDisk.of({"/data/orders-0/00000000000000000000.log": b""})
+
+    LoneFiles(disk, "/data/orders-0", ORDERS).before_change()
+
+    assert {len(image.contents().get("/data/orders-0/.lock", b"")) for image in disk.crash()} == {1}
+
+
+def test_files_that_a_log_directory_has_taken_over_do_not_come_back() -> None:
+    """They may be older than the records by then: a copy of the log would trust them."""
+    names = [f"/data/orders-0/{name}" for name in (MARK, STARTS)]
+    disk = SimulatedDisk.of({names[0]: b'{"version":0,"brokerEpoch":-1}', names[1]: b"0\n1\norders 0 2\n"})
+
+    LoneFiles(disk, "/data/orders-0", ORDERS).hand_over()
+
+    assert [image for image in disk.crash() if image.contents().keys() & {*names}] == []
 
 
 def test_a_crash_while_a_log_is_taken_over_loses_no_start(tmp_path: Path) -> None:

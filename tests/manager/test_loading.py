@@ -11,6 +11,7 @@ from stratalog.engine.progress import Progress
 from stratalog.files.lock import is_locked
 from stratalog.files.names import TopicPartition
 from stratalog.log.scheduler import ScheduledTask
+from tests.log.model import batch
 from tests.manager.running import (
     HIGH_WATERMARKS,
     MARKER,
@@ -48,6 +49,24 @@ def test_a_high_watermark_is_moved_into_the_log_and_never_raised_to_its_end(
         assert trimmed.high_watermark == expected
 
     assert checkpoint(data, HIGH_WATERMARKS)["trimmed-0"] == expected
+
+
+def test_a_recovery_point_above_the_end_of_a_log_is_lowered_at_the_start(tmp_path: Path) -> None:
+    """It would wrongly cover the records appended next: no file shows an end that is inside a batch."""
+    with Node(tmp_path).running(high_watermark_follows_end=True) as manager:
+        log = manager.get_or_create_log(ORDERS, is_new=True)
+        append(log, b"a")
+        log.append_as_leader(batch(b"b", b"c"), leader_epoch=0)
+        manager.truncate_to({ORDERS: 2})
+    before = checkpoint(tmp_path, "recovery-point-offset-checkpoint")
+
+    with Node(tmp_path).running(high_watermark_follows_end=True) as manager:
+        found = manager.get_log(ORDERS)
+        assert found is not None
+        assert found.log_end_offset == 1
+        after = checkpoint(tmp_path, "recovery-point-offset-checkpoint")
+
+    assert (before, after) == ({"orders-0": 2}, {"orders-0": 1})
 
 
 def test_a_log_without_replicas_can_be_read_to_its_end_at_once(tmp_path: Path) -> None:
