@@ -128,10 +128,12 @@ class DirectoryLock:
         """Release the lock; a second call has no effect. The file stays."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            processes.forget(self)
-            if _held.get(self._identity) is self:
-                del _held[self._identity]
-            os.close(descriptor)
+            try:
+                processes.forget(self)
+                if _held.get(self._identity) is self:
+                    del _held[self._identity]
+            finally:  # after an interrupt too: nothing else knows the descriptor
+                os.close(descriptor)
 
     def discard(self) -> None:
         """Release a lock under which nothing was changed, and delete the file if this lock created it.

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stratalog.errors import DiskError, LogClosedError, StratalogError, WrongProcessError
+from stratalog.errors import DiskError, LogClosedError, StratalogError, UsageError, WrongProcessError
 from stratalog.files.processes import Opener
 
 if TYPE_CHECKING:
@@ -25,13 +25,26 @@ class LogGuard:
 
     A log that has failed stays failed: memory and disk may differ, so nothing more is written. `refusal` says
     why a log can be read but not changed: it was moved, deleted, or inherited by a child process.
+
+    A thread that has a lock already may take it again only in `holding`. Otherwise it is a signal handler
+    that has interrupted a change, which is half done.
     """
 
-    __slots__ = ("_folder", "_opener", "failure", "flush_lock", "is_closed", "lock", "refusal")
+    __slots__ = (
+        "_folder",
+        "_holders_count",
+        "_opener",
+        "failure",
+        "flush_lock",
+        "is_closed",
+        "lock",
+        "refusal",
+    )
 
     def __init__(self, folder: LogFolder) -> None:
-        self.flush_lock = threading.RLock()
-        self.lock = threading.RLock()
+        self.flush_lock: Any = threading.RLock()  # Any: its `_is_owned` is missing in its type
+        self.lock: Any = threading.RLock()
+        self._holders_count = 0
         self.failure: DiskError | None = None
         self.is_closed = False
         self.refusal: Callable[[], StratalogError] | None = None
@@ -51,10 +64,35 @@ class LogGuard:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the lock of a log that may be changed. A DiskError inside the block fails the log."""
+        if self.lock._is_owned():
+            self.check_outside()
         with self.lock:
             self.check_changeable()
             with self.failing():
                 yield
+
+    @contextmanager
+    def flushing(self) -> Iterator[None]:
+        """Hold the flush lock, which a change or a flush of this same thread must not have."""
+        self.check_outside()
+        with self.flush_lock:
+            yield
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Hold both locks of a log that may be changed; inside the block this thread may change the log."""
+        with self.flush_lock, self.lock:
+            self.check_changeable()
+            self._holders_count += 1
+            try:
+                yield
+            finally:
+                self._holders_count -= 1
+
+    def check_outside(self) -> None:
+        """UsageError if this thread is in the middle of a change or a flush, which a handler interrupts."""
+        if not self._holders_count or not self.lock._is_owned():
+            refuse_if_inside(self._folder.path, self.lock, self.flush_lock)
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -96,3 +134,16 @@ class LogGuard:
         self.check_usable()
         if self.refusal is not None:
             raise self.refusal()
+
+
+def refuse_if_inside(path: str, *locks: Any) -> None:
+    """UsageError if this thread has one of these locks of a log.
+
+    Such a lock could be taken once more, in the middle of a change. Then two records got the same offset.
+    """
+    if any(lock._is_owned() for lock in locks):
+        raise UsageError(
+            f"{path}: this thread is in the middle of a call that changes, flushes or closes this log, and a "
+            "signal handler (or other code that interrupts it) must not use the log meanwhile. Let a handler "
+            "only ask the program to stop: see stratalog.graceful_stop."
+        )

@@ -12,8 +12,8 @@ Kafka: UnifiedLog, LocalLog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,7 @@ class Log:
         self.kept_alive: object = None  # an object that holds a lock for as long as this log exists
         self._parts = parts
         self._guard, self._folder, self._marks = parts.guard, parts.folder, parts.marks
+        self.check_outside = parts.guard.check_outside  # UsageError in a handler that interrupts a change
         self._flusher = Flusher(parts, recovery_point=recovery_point)
         self._roller = Roller(parts, self._flusher)
         self._appender = Appender(parts, self._roller, config)
@@ -231,6 +232,8 @@ class Log:
             return given
         guard, appender = self._guard, self._appender
         # The same as `changing` and `writing`, written out: the generators would take as long as the write.
+        if guard.lock._is_owned():
+            guard.check_outside()
         with guard.lock:
             if guard.failure is not None or guard.is_closed or guard.refusal is not None:
                 guard.check_changeable()
@@ -276,7 +279,7 @@ class Log:
 
     def flush(self, *, force: bool = False) -> None:
         """Return when all records and the start are on the device; `force`: also an empty segment's files."""
-        with self._guard.flush_lock, self._guard.failing():
+        with self._guard.flushing(), self._guard.failing():
             self._guard.check_changeable()
             end_offset = self._marks.end.offset
             self._flusher.flush_up_to(end_offset + 1 if force else end_offset)
@@ -294,7 +297,7 @@ class Log:
         says whether), and its failure is raised, because it was not closed cleanly. A log that was moved or
         deleted, or that the parent process has open, is closed without writing.
         """
-        with self._guard.flush_lock, self._guard.lock:
+        with self._guard.flushing(), self._guard.lock:
             self._closer.close()
 
     def close_handlers(self) -> None:
@@ -374,13 +377,13 @@ class Log:
         offset = to_offset(offset)
         if offset < 0:
             raise UsageError(f"truncation to {offset}: an offset cannot be negative.")
-        with self._guard.flush_lock, self._guard.changing():
+        with self._guard.flushing(), self._guard.changing():
             return self._cutter.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything; the log continues at an offset. No crash brings removed records back."""
         offset = to_offset(offset)
-        with self._guard.flush_lock, self._guard.changing():
+        with self._guard.flushing(), self._guard.changing():
             self._cutter.truncate_fully_and_start_at(offset, log_start_offset)
 
     def clean(
@@ -414,12 +417,9 @@ class Log:
 
     # Where it is
 
-    @contextmanager
-    def holding_changes(self) -> Iterator[None]:
+    def holding_changes(self) -> AbstractContextManager[None]:
         """Make every other thread that would change the log wait; reads go on."""
-        with self._guard.flush_lock, self._guard.lock:
-            self._guard.check_changeable()
-            yield
+        return self._guard.holding()
 
     def retire(self, directory: str, refusal: Callable[[], LogClosedError]) -> None:
         """Rename the directory of a log that no longer serves its partition; later changes raise `refusal`.

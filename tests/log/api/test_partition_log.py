@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from stratalog import NewRecord, PartitionLog, open_log
+from stratalog.directory.home import LogHome
 from stratalog.errors import DiskError, LogClosedError, OffsetOutOfRangeError, RecordTooLargeError, UsageError
+from stratalog.files.disk import Disk
+from stratalog.files.disk import Path as DiskPath
+from stratalog.files.lock import is_locked
+from stratalog.log.closer import Closer
+from stratalog.log.scheduler import BackgroundScheduler
 from tests.log.api.opened import CLEAN, FailingDisk, values
 from tests.log.model import NOW, batch
 
@@ -36,6 +44,153 @@ def test_a_closed_log_is_not_used(directory: Path) -> None:
         with pytest.raises(LogClosedError):
             use()
     assert repr(log).endswith("closed>")
+
+
+class InterruptedDisk(Disk):
+    """Calls a function, once, in the middle of a write or a sync, as a handler of a signal may be called."""
+
+    handler: Callable[[], object] | None = None
+
+    def write_at(self, path: DiskPath, data: Any, position: int) -> None:
+        self._interrupt()
+        super().write_at(path, data, position)
+
+    def sync(self, path: DiskPath) -> None:
+        self._interrupt()
+        super().sync(path)
+
+    def _interrupt(self) -> None:
+        handler, self.handler = self.handler, None
+        if handler is not None:
+            handler()
+
+
+def refused_by(disk: InterruptedDisk, work: Callable[[], object], use: Callable[[], object]) -> str:
+    """What a handler is told that uses the log while the main thread is inside `work`."""
+    words: list[str] = []
+
+    def handler() -> None:
+        with pytest.raises(UsageError) as raised:
+            use()
+        words.append(str(raised.value))
+
+    disk.handler = handler
+    work()
+    return words[0]
+
+
+@pytest.mark.parametrize("use", ["append", "append_many", "flush", "truncate_to", "delete_records", "close"])
+@pytest.mark.parametrize("work", ["append", "append_many", "flush"])
+def test_a_signal_handler_in_the_middle_of_a_change_loses_no_acknowledged_record(
+    directory: Path, work: str, use: str
+) -> None:
+    """It got the same offset as the record that it interrupted, and one of the two was lost."""
+    disk = InterruptedDisk()
+    log = open_log(directory, create=True, config={"max.message.bytes": 150}, disk=disk)
+    log.append(b"first")
+    calls: dict[str, Callable[[], object]] = {
+        "append": lambda: log.append(b"acknowledged"),
+        "append_many": lambda: log.append_many([b"one" * 10, b"two" * 10, b"three" * 6]),
+        "flush": log.flush,
+        "truncate_to": lambda: log.truncate_to(0),
+        "delete_records": lambda: log.delete_records(1),
+        "close": log.close,
+    }
+    if work == "flush" and use in ("append", "delete_records"):  # as from another thread: it disturbs nothing
+        disk.handler = calls[use]
+        log.flush()
+    else:
+        words = refused_by(disk, calls[work], calls[use])
+        assert "signal handler" in words
+        assert str(directory) in words
+    disk.handler = None
+
+    found = [record.offset for record in log.records()]
+    assert found == [*range(log.start_offset, log.end_offset)]
+    log.close()
+    assert (directory / CLEAN).exists()
+    with open_log(directory) as again:
+        assert [record.offset for record in again.records()] == found
+
+
+def test_a_signal_handler_that_closes_the_log_while_it_is_closed_does_not_wait_for_itself(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(directory, create=True)
+    log.append(b"a")
+    write, words = LogHome.write_clean_shutdown, []
+
+    def interrupted(home: LogHome) -> None:
+        with pytest.raises(UsageError) as raised:
+            log.close()
+        words.append(str(raised.value))
+        write(home)
+
+    monkeypatch.setattr(LogHome, "write_clean_shutdown", interrupted)
+    closing = threading.Thread(target=log.close, daemon=True)  # a thread of its own, which may hang
+    closing.start()
+    closing.join(60)
+
+    assert not closing.is_alive()
+    assert "signal handler" in words[0]
+    assert (directory / CLEAN).exists()
+    assert not is_locked(directory)
+
+
+def test_the_log_below_one_whose_close_was_interrupted_takes_no_append(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock is free, so that another program may append: both wrote the same offset."""
+    log = open_log(directory, create=True)
+    log.append(b"a")
+    below = log.log
+    monkeypatch.setattr(Closer, "_close", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        log.close()
+
+    monkeypatch.undo()
+    with open_log(directory) as other:
+        assert other.append(b"theirs") == 1
+        with pytest.raises(LogClosedError):
+            below.append_as_leader(batch(b"ours"), leader_epoch=0)
+        assert values(other.records()) == [b"a", b"theirs"]
+
+
+def test_a_second_interrupt_in_a_close_still_releases_the_lock(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(directory, create=True)
+    log.append(b"a")
+    monkeypatch.setattr(Closer, "_close", interrupt)
+    monkeypatch.setattr(BackgroundScheduler, "close", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        log.close()
+
+    monkeypatch.undo()
+    with open_log(directory) as again:
+        assert values(again.records()) == [b"a"]
+    log.close()
+
+
+def test_a_close_that_was_interrupted_is_finished_by_the_next_one(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(directory, create=True)
+    monkeypatch.setattr(LogHome, "release", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        log.close()
+
+    monkeypatch.undo()
+    assert is_locked(directory)
+    log.close()
+    assert not is_locked(directory)
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_an_error_in_the_block_still_closes_the_log(directory: Path) -> None:

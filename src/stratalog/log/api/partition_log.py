@@ -11,7 +11,7 @@ import threading
 import warnings
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 from uuid import UUID
 
 from stratalog.clock import Clock
@@ -19,6 +19,7 @@ from stratalog.errors import DiskError, LogClosedError, UsageError
 from stratalog.files.processes import Opener
 from stratalog.log.api.log_api import LogApi
 from stratalog.log.api.view import LogView
+from stratalog.log.guard import refuse_if_inside
 from stratalog.log.log import Log
 from stratalog.log.log_end import LogEnd
 from stratalog.log.scheduler import BackgroundScheduler
@@ -58,7 +59,7 @@ class PartitionLog(LogApi):
         self._scheduler = scheduler
         self._clock = clock
         self._codec = codec
-        self._lock = threading.Lock()
+        self._lock: Any = threading.RLock()  # Any: its `_is_owned` is missing in its type
         self._is_closed = False
         self._opener = Opener()
 
@@ -166,36 +167,51 @@ class PartitionLog(LogApi):
     def close(self) -> None:
         """Flush everything to the device, write the clean-shutdown file, release the lock.
 
-        Calling it again has no effect. A log that failed to write gets no clean-shutdown file, so it is
-        recovered when it is opened next. Its DiskError is raised only if an appended record may not be on the
-        device. In a forked child this writes nothing, and the log stays open in its parent.
+        Calling it again has no effect, unless an interrupt has ended the first call: then it releases what is
+        still held. A log that failed to write gets no clean-shutdown file, so it is recovered when it is
+        opened next. Its DiskError is raised only if an appended record may not be on the device. In a forked
+        child this writes nothing, and the log stays open in its parent.
         """
         if not self._opener.is_here:  # the thread that may hold the lock is in the parent
             self._is_closed = True
             self._log.close()
             return
+        refuse_if_inside(self._log.directory, self._lock)
+        if isinstance(self._log, Log):
+            self._log.check_outside()
         with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            if isinstance(self._log, LogView):
-                self._log.close()
-                return
+            was_closed, self._is_closed = self._is_closed, True
             try:
-                self._log.close()
-                self._stop_scheduler()
-                # Work in the background may have failed as late as during the close.
-                if self._log.failure is not None:
-                    raise self._log.failure
-                self._log.keep_start()
-                self._home.write_clean_shutdown()
-            except DiskError as error:
-                self._log.close_handlers()
-                if not self._log.is_saved:
-                    raise
-                logger.warning("%s is not marked as closed cleanly, but has every record: %s", self, error)
+                if isinstance(self._log, LogView):
+                    self._log.close()
+                elif not was_closed:
+                    self._close(self._log)
             finally:
-                self._stop_scheduler()
+                self._let_go()
+
+    def _close(self, log: Log) -> None:
+        try:
+            log.close()
+            self._stop_scheduler()
+            # Work in the background may have failed as late as during the close.
+            if log.failure is not None:
+                raise log.failure
+            log.keep_start()
+            self._home.write_clean_shutdown()
+        except DiskError as error:
+            if not log.is_saved:
+                raise
+            logger.warning("%s is not marked as closed cleanly, but has every record: %s", self, error)
+
+    def _let_go(self) -> None:
+        """Release the locks, after which nothing may write. Each step follows although one is interrupted."""
+        try:
+            self._stop_scheduler()
+        finally:
+            try:
+                if isinstance(self._log, Log):
+                    self._log.close_handlers()
+            finally:
                 self._home.release()
 
     def _stop_scheduler(self) -> None:
