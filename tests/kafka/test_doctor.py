@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from stratalog import open_log
+from stratalog.directory.refusal import RefusalKind
 from stratalog.operations.doctor import Checkup, DoctorReport
 from tests.fixtures import catalog
 from tests.kafka.jars import KafkaJars
 from tests.kafka.test_startup_refusals import PROPERTIES, AsItIs, starts
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -45,3 +47,28 @@ def test_a_partition_that_the_cluster_lacks(kafka_jars: KafkaJars, clean: Path) 
         assert checked(clean).states[0].is_in_use
         broker.stop()
     assert checked(clean).status == 0
+
+
+def test_a_folder_with_another_topics_id_leaves_every_partition_unserved(
+    kafka_jars: KafkaJars, clean: Path
+) -> None:
+    shutil.copy(clean / "logappend-0" / "partition.metadata", clean / "rolled-0")
+    report = checked(clean)
+    assert (report.starts, report.may_start) == (True, False)
+    assert [each.kind for each in report.refusals] == [RefusalKind.TOPIC_ID]
+
+    with AsItIs(kafka_jars, clean.parent / "work", log_dirs=[clean], properties=PROPERTIES) as broker:
+        until(lambda: broker.log_lines("Encountered metadata publishing fault"))
+        assert broker.log_lines("InconsistentTopicIdException")
+
+
+@pytest.mark.parametrize("topic", ["rolled-7", "ghost-0"])
+def test_a_folder_with_another_topics_id_that_no_topic_needs(
+    kafka_jars: KafkaJars, clean: Path, topic: str
+) -> None:
+    shutil.copytree(clean / "logappend-0", clean / topic)
+    assert checked(clean).may_start
+
+    with AsItIs(kafka_jars, clean.parent / "work", log_dirs=[clean], properties=PROPERTIES) as broker:
+        broker.stop()
+        assert not broker.log_lines("Encountered metadata publishing fault")
