@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
 from tests.lives.lone import LoneLife
-from tests.lives.node import CompactingLife, MovingLife, NodeLife, QueueLife, ReplicaLife
+from tests.lives.node import CompactingLife, FollowerLife, MovingLife, NodeLife, QueueLife, ReplicaLife
 
 
 def main() -> None:
@@ -25,6 +25,7 @@ def main() -> None:
         "compacting": CompactingLife,
         "moving": MovingLife,
         "queue": QueueLife,
+        "follower": FollowerLife,
     }
     life_of = kinds[kind]
     crashes, began, broken = Crashes(), time.monotonic(), 0

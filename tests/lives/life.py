@@ -315,8 +315,12 @@ class Life(ABC):
         offset = self.random.choice([*ends, book.start])
         if self.random.random() < 0.2:
             offset = self.random.randint(book.start, book.end)
-        if offset >= book.end:
-            return
+        if offset < book.end:
+            self.cut_off(key, offset)
+
+    def cut_off(self, key: TopicPartition, offset: int) -> None:
+        """Truncate to this offset."""
+        book = self.books[key]
         book.begin_truncate(offset)
         self.truncate(key, offset)
         book.end_truncate(offset)

@@ -38,6 +38,7 @@ class LoneLife(Life):
         "flush": 5,
         "delete": 3,
         "truncate": 3,
+        "begin_anew": 1,
         "tick": 3,
         "read": 3,
         "retention": 2,
@@ -125,6 +126,12 @@ class LoneLife(Life):
         self.log.log.delete_old_segments()
         book.start_limit = book.start
         book.end_delete(self.log.start_offset)
+
+    def do_begin_anew(self, key: TopicPartition) -> None:
+        """Truncate below the first segment, if retention has deleted the one before it."""
+        first = self.log.log.segments.first.base_offset
+        if first > 0:
+            self.cut_off(key, self.random.randint(0, first - 1))
 
     def do_reopen(self, key: TopicPartition) -> None:
         self.log.close()

@@ -293,3 +293,24 @@ class QueueLife(ReplicaLife):
     operations: ClassVar = {"append": 14, "roll": 4, "delete": 4, "flush": 4, "checkpoint": 1, "reopen": 1}
     interruptions: ClassVar = {}
     large: ClassVar = 0.5
+
+
+class FollowerLife(ReplicaLife):
+    """A replica that has stored its checkpoints, and then truncates what its new leader does not have."""
+
+    operations: ClassVar = {"append": 6, "follow": 3, "flush": 1, "tick": 1, "reopen": 1}
+    interruptions: ClassVar = {}
+    large: ClassVar = 0.5
+    steps_between: ClassVar = 60
+
+    def do_follow(self, key: TopicPartition) -> None:
+        """Truncate a log, and append to it until it is longer than before. Nothing is flushed meanwhile."""
+        self.do_flush(key)
+        self.do_checkpoint(key)
+        end = self.books[key].end
+        self.do_truncate(key)
+        while self.books[key].end <= end:
+            self.do_append(key)
+
+    def truncate(self, key: TopicPartition, offset: int) -> None:
+        self.logs[key].truncate_to(offset)  # only a manager's own truncation writes the checkpoints as well

@@ -13,26 +13,28 @@ from tests.counting import Count
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
 from tests.lives.lone import LoneLife
-from tests.lives.node import CompactingLife, MovingLife, NodeLife, QueueLife, ReplicaLife
+from tests.lives.node import CompactingLife, FollowerLife, MovingLife, NodeLife, QueueLife, ReplicaLife
 
 # Each chunk has lives of its own, and the last one is not stopped any more once there are enough images.
 CHUNKS = 8 if profile.current() == profile.DEEP else 4
 IMAGES = {  # of the deep run
     NodeLife: 70_000,
     LoneLife: 40_000,
-    ReplicaLife: 30_000,
+    ReplicaLife: 25_000,
     CompactingLife: 30_000,
     MovingLife: 20_000,
     QueueLife: 10_000,
+    FollowerLife: 5_000,
 }
 # 10,000 in all, most of them of lone logs: one of their images takes a quarter of the time.
 IN_CI = {
     NodeLife: 1_000,
     LoneLife: 7_200,
-    ReplicaLife: 480,
+    ReplicaLife: 360,
     CompactingLife: 560,
     MovingLife: 480,
     QueueLife: 280,
+    FollowerLife: 120,
 }
 SEEDS_OF_A_CHUNK = 10_000
 MANY_LIVES = 10

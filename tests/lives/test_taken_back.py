@@ -13,6 +13,7 @@ import pytest
 from stratalog.errors import CorruptRecordError
 from stratalog.log.cutter import Cutter
 from stratalog.log.folder import LogFolder
+from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.log import Log
 from stratalog.log.offsets import Cuts
 from stratalog.log.roller import Roller
@@ -23,7 +24,7 @@ from tests.lives.book import Lost
 from tests.lives.crashing import Crashes
 from tests.lives.life import Life
 from tests.lives.lone import LoneLife
-from tests.lives.node import CompactingLife, MovingLife, NodeLife, QueueLife
+from tests.lives.node import CompactingLife, FollowerLife, MovingLife, NodeLife, QueueLife
 
 MOST_LIVES = 100
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -57,6 +58,21 @@ def truncation_leaves_names_to_the_system(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Cutter, "_drop", without_sync)
     patch.setattr(Cutter, "_settle", lambda cutter, _: cutter._epochs.flush())
+
+
+def truncation_leaves_the_stored_marks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KeptMarks, "lower", lambda *_: None)
+
+
+def emptied_log_leaves_its_start_to_a_name(patch: pytest.MonkeyPatch) -> None:
+    empty = Cutter.truncate_fully_and_start_at
+
+    def without_start(cutter: Cutter, offset: int, start: int | None = None) -> None:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(Cutter, "keep_start", lambda _: None)
+            empty(cutter, offset, start)
+
+    patch.setattr(Cutter, "truncate_fully_and_start_at", without_start)
 
 
 def names_are_not_synced(patch: pytest.MonkeyPatch) -> None:
@@ -98,8 +114,10 @@ def reader_believes_a_name(patch: pytest.MonkeyPatch) -> None:
     ("life_of", "take_back", "seed"),  # the seed of a life that notices it, which spares the ones before
     [
         (QueueLife, start_lifts_the_recovery_point, 39),
-        (LoneLife, truncation_goes_from_the_lowest_segment_up, 0),
+        (LoneLife, truncation_goes_from_the_lowest_segment_up, 4),
         (LoneLife, truncation_leaves_names_to_the_system, 0),
+        (FollowerLife, truncation_leaves_the_stored_marks, 22),
+        (LoneLife, emptied_log_leaves_its_start_to_a_name, 10),
         (LoneLife, names_are_not_synced, 0),
         (LoneLife, roll_does_not_wait, 0),
         (CompactingLife, cleaning_goes_on_in_a_move, 15),
