@@ -266,3 +266,73 @@ def test_a_directory_that_a_broker_gave_up_is_not_opened(log_dir: Path) -> None:
 
     with pytest.raises(UsageError, match="marked it as"):
         open_log(given_up)
+
+
+STARTS = "log-start-offset-checkpoint"
+
+
+@pytest.mark.parametrize("damage", [b"garbage\n", b"0\n9\n", b"0\n1\norders x 20\n", b"\xff"])
+def test_a_lone_log_whose_start_is_damaged_opens_and_says_what_is_visible_again(
+    directory: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_log(directory, create=True) as log:
+        log.append_many([b"%d" % number for number in range(30)])
+        log.delete_records(20)
+    (directory / STARTS).write_bytes(damage)
+
+    with open_log(directory, read_only=True) as view:
+        assert (view.start_offset, view.end_offset, len([*view.records()])) == (0, 30, 30)
+    assert caplog.text.count("deleted may be visible again") == 1
+    with open_log(directory) as log:
+        assert (log.start_offset, log.end_offset) == (0, 30)
+    assert (directory / CLEAN).exists()
+
+    caplog.clear()
+    with open_log(directory) as log:  # the damaged file was replaced
+        assert log.delete_records(7) == 7
+    with open_log(directory) as log:
+        assert log.start_offset == 7
+    assert not caplog.text
+
+
+def test_a_lone_log_whose_start_is_damaged_while_it_is_open_goes_on_and_closes(directory: Path) -> None:
+    log = open_log(directory, create=True)
+    log.append_many([b"%d" % number for number in range(30)])
+    log.delete_records(20)
+    (directory / STARTS).write_text("garbage\n")
+
+    log.append(b"more")
+    assert log.delete_records(25) == 25
+    (directory / STARTS).write_text("garbage\n")
+    log.close()
+
+    assert (directory / CLEAN).exists()
+    with open_log(directory) as again:
+        assert (again.start_offset, again.end_offset) == (25, 31)
+
+
+def test_a_close_beside_a_damaged_checkpoint_of_the_broker_raises_nothing_for_flushed_records(
+    log_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(log_dir / "new-0", create=True)
+    log.append(b"a")
+    (log_dir / STARTS).write_text("garbage\n")
+
+    log.close()
+
+    assert "has every record" in caplog.text
+    assert not (log_dir / CLEAN).exists()
+
+
+def test_a_log_whose_lock_was_deleted_is_not_closed_in_silence(directory: Path) -> None:
+    """Another program may have locked and changed the log since, and its records are gone then."""
+    log = open_log(directory, create=True)
+    log.append(b"ours")
+    (directory / LOCK).unlink()
+
+    with pytest.raises(LogDirLockedError, match="the lock was lost"):
+        log.close()
+
+    assert not (directory / CLEAN).exists()
+    with open_log(directory) as again:
+        assert values(again.records()) == [b"ours"]

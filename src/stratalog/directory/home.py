@@ -98,7 +98,8 @@ class LogHome:
 
     def _settle(self, home: str) -> None:
         self._home = home
-        self._start_offsets = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
+        in_home = OffsetCheckpointFile(self._disk, PurePath(home, LOG_START_OFFSET_CHECKPOINT))
+        self._start_offsets = self._lone.start if self._is_lone else in_home
         # In a log directory, the directory's checkpoints cover this log too.
         ends = [OffsetCheckpointFile(self._disk, PurePath(home, name)) for name in _MARKS_OF_THE_END]
         self._kept_marks = KeptMarks(self.topic_partition, starts=self._start_offsets, ends=ends)
@@ -235,6 +236,7 @@ class LogHome:
         if self._session is not None:
             self._session.put_back(self._session.directories[0])
         elif self._was_clean:
+            self._locks.check()  # if the lock was lost, another program may have changed the log since
             self._lone.write_clean_shutdown()
 
     def release(self) -> None:

@@ -18,6 +18,7 @@ The byte in `.lock` is only a length: no block is allocated for it, so it can be
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from stratalog.directory.clean_shutdown import NO_PROMISE
 from stratalog.directory.clean_state import NOTE, CleanState
@@ -26,11 +27,45 @@ from stratalog.files.disk import Disk
 from stratalog.files.entries import EntryKind
 from stratalog.files.names import CLEAN_SHUTDOWN, LOCK, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from stratalog.files.paths import join_path
-from stratalog.log.checkpoint_file import OffsetCheckpointFile
+from stratalog.log.checkpoint_file import OffsetCheckpointFile, PartitionOffsets
 
 logger = logging.getLogger(__name__)
 
 LONE_NAMES = (LOCK, CLEAN_SHUTDOWN, LOG_START_OFFSET_CHECKPOINT, NOTE)
+
+
+class LoneStart:
+    """The checkpoint of a lone log's start. A damaged one counts as empty, like a log directory's.
+
+    Deleted records are then visible again, unless the first segment begins after them.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self.path = join_path(directory, LOG_START_OFFSET_CHECKPOINT)
+        self._file = OffsetCheckpointFile(disk, self.path)
+        self._is_told = False
+
+    def read(self) -> PartitionOffsets:
+        """The start offset, if there is one; the first call that finds the file damaged logs a warning."""
+        try:
+            return self._file.read()
+        except CorruptCheckpointError as error:
+            if not self._is_told:
+                self._is_told = True
+                logger.warning(
+                    "the start offset of a log is not known, so the log starts with its first segment, and "
+                    "records that were deleted may be visible again: %s",
+                    error,
+                )
+            return {}
+
+    def update(self, change: Callable[[PartitionOffsets], PartitionOffsets]) -> bool:
+        """Replace the content by the result of `change`; a damaged file is replaced in any case."""
+        try:
+            return self._file.update(change)
+        except CorruptCheckpointError:
+            self._file.write_latest(lambda: change({}))
+            return True
 
 
 class LoneFiles:
@@ -43,11 +78,11 @@ class LoneFiles:
         self._lock_path = join_path(directory, LOCK)
         self._state = CleanState(disk, directory)
         self.clean_shutdown_path = self._state.file.path
-        self._start_path = join_path(directory, LOG_START_OFFSET_CHECKPOINT)
+        self.start = LoneStart(disk, directory)
 
     def exist(self) -> bool:
         """Whether the log was a lone log, and no log directory has taken it over since."""
-        return self._disk.exists(self._start_path) or self.was_closed() or self._is_noted()
+        return self._disk.exists(self.start.path) or self.was_closed() or self._is_noted()
 
     def was_closed(self) -> bool:
         """Whether its last writer has closed it: its clean-shutdown file exists."""
@@ -55,13 +90,7 @@ class LoneFiles:
 
     def start_offset(self) -> int:
         """The start offset that the last writer stored; 0 if it is the base offset of the first segment."""
-        try:
-            return OffsetCheckpointFile(self._disk, self._start_path).read().get(self._topic_partition, 0)
-        except CorruptCheckpointError as error:  # treated as empty, like a log directory's checkpoint
-            logger.warning(
-                "the start offset of a log is not known, so the log starts with its first segment: %s", error
-            )
-            return 0
+        return self.start.read().get(self._topic_partition, 0)
 
     def before_change(self) -> None:
         """Called before the log is changed: a crash from here on must not look like a clean close."""
@@ -77,7 +106,7 @@ class LoneFiles:
         """Delete these files: the log directory has their content by now, on the device."""
         if self.exist():
             self._state.discard()
-            self._disk.delete(self._start_path)
+            self._disk.delete(self.start.path)
             self._note_closed()
             self._disk.sync_directory(self._directory)
 

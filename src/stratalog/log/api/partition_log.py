@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 from uuid import UUID
 
 from stratalog.clock import Clock
-from stratalog.errors import DiskError, LogClosedError, UsageError
+from stratalog.errors import CorruptCheckpointError, DiskError, LogClosedError, UsageError
 from stratalog.files.processes import Opener
 from stratalog.log.api.log_api import LogApi
 from stratalog.log.api.view import LogView
@@ -198,7 +198,7 @@ class PartitionLog(LogApi):
                 raise log.failure
             log.keep_start()
             self._home.write_clean_shutdown()
-        except DiskError as error:
+        except (DiskError, CorruptCheckpointError) as error:
             if not log.is_saved:
                 raise
             logger.warning("%s is not marked as closed cleanly, but has every record: %s", self, error)
