@@ -84,6 +84,75 @@ def test_sigint_closes_cleanly_at_the_end_of_the_with(tmp_path: Path, text: str,
     assert records(tmp_path) == [b"acknowledged"]
 
 
+APPENDING = """
+import os, signal, sys
+import stratalog
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def run(log):
+    print("ready", flush=True)
+    while True:
+        os.write(1, b"%d\\n" % log.append(b"acknowledged"))
+if sys.argv[2] == "open_log":
+    with stratalog.open_log(sys.argv[1] + "/orders-0", create=True) as log:
+        run(log)
+else:
+    with stratalog.LogManager([sys.argv[1]], high_watermark_follows_end=True) as manager:
+        run(manager.get_or_create_log(stratalog.TopicPartition("orders", 0), is_new=True))
+"""
+
+
+@pytest.mark.parametrize("which", ["open_log", "LogManager"])
+@pytest.mark.parametrize("after", [1, 20, 300])
+def test_sigint_while_a_program_appends_loses_no_record(tmp_path: Path, which: str, after: int) -> None:
+    """In the middle of a write it fails the log, which then gets no clean-shutdown file."""
+    with Program(APPENDING, tmp_path, which) as running:
+        for _ in range(after):
+            running.line()
+        running.send(signal.SIGINT)
+        code, lines, words = running.end()
+
+    assert (code, words) == (-signal.SIGINT, "KeyboardInterrupt")
+    assert not is_locked(tmp_path / ("orders-0" if which == "open_log" else "."))
+    if which == "LogManager":
+        stratalog.recover([tmp_path])
+    with stratalog.open_log(tmp_path / "orders-0") as log:
+        found = [record.offset for record in log.records()]
+    acknowledged = after - 1 + len(lines)
+    assert found in ([*range(acknowledged)], [*range(acknowledged + 1)])  # the last one was not printed yet
+
+
+INTERRUPTED = """
+import os, signal, sys
+import stratalog
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class InterruptingDisk(stratalog.Disk):
+    is_interrupted = False
+    def write_at(self, path, data, position):
+        super().write_at(path, data, position)
+        if self.is_interrupted:
+            self.is_interrupted = False
+            os.kill(os.getpid(), signal.SIGINT)
+
+disk = InterruptingDisk()
+with stratalog.open_log(sys.argv[1] + "/orders-0", create=True, disk=disk) as log:
+    log.append(b"acknowledged")
+    disk.is_interrupted = True
+    log.append(b"interrupted")
+"""
+
+
+def test_sigint_in_the_middle_of_a_write_leaves_the_log_to_be_recovered(tmp_path: Path) -> None:
+    with Program(INTERRUPTED, tmp_path) as running:
+        code, _, words = running.end()
+
+    assert (code, words) == (-signal.SIGINT, "KeyboardInterrupt")
+    assert not (tmp_path / "orders-0" / MARK).exists()
+    assert not is_locked(tmp_path / "orders-0")
+    with stratalog.open_log(tmp_path / "orders-0") as log:
+        assert [record.value for record in log.records()] == [b"acknowledged", b"interrupted"]
+
+
 @PROGRAMS
 @pytest.mark.parametrize(("said", "code"), [("exit", 3), ("fail", 1)])
 def test_every_other_end_of_the_with_closes_cleanly(
