@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stratalog.errors import DiskError, LogClosedError, LogMovedError
+from stratalog.errors import DiskError, LogClosedError, LogMovedError, UsageError
 from stratalog.log.guard import LogGuard
 from stratalog.log.marks import LogMarks
 from tests.log.model import DIRECTORY, Machine, batch
@@ -111,3 +112,33 @@ def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(DiskError, match="KeyboardInterrupt"):
         log.append_as_leader(batch(b"c"), leader_epoch=0)
+
+
+def test_a_signal_handler_in_the_middle_of_a_change_is_refused(guard: LogGuard) -> None:
+    """Both locks are reentrant: the handler runs in the thread that has them."""
+    with guard.changing(), pytest.raises(UsageError, match="signal handler"), guard.changing():
+        pass
+    with guard.changing(), pytest.raises(UsageError, match="signal handler"), guard.flushing():
+        pass
+    with guard.flushing(), pytest.raises(UsageError, match="signal handler"), guard.flushing():
+        pass
+
+    with guard.flushing(), guard.changing():  # as a truncation does
+        pass
+    assert guard.is_changeable
+
+
+def test_whoever_holds_back_other_changes_may_change_the_log(guard: LogGuard) -> None:
+    with guard.holding(), guard.holding():
+        with guard.changing():
+            pass
+        with guard.flushing(), guard.changing():
+            pass
+
+    with guard.changing(), pytest.raises(UsageError), guard.changing():
+        pass
+
+
+def test_another_thread_is_not_taken_for_a_signal_handler(guard: LogGuard) -> None:
+    with guard.changing(), ThreadPoolExecutor(1) as pool:
+        pool.submit(guard.check_outside).result()
