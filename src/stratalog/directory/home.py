@@ -236,7 +236,10 @@ class LogHome:
         if self._session is not None:
             self._session.put_back(self._session.directories[0])
         elif self._was_clean:
-            self._locks.check()  # if the lock was lost, another program may have changed the log since
+            # If the lock was lost, another program may have changed the log since. A directory that was
+            # renamed has its lock with it, and cannot be marked.
+            if self._disk.exists(self.directory):
+                self._locks.check()
             self._lone.write_clean_shutdown()
 
     def release(self) -> None:
