@@ -21,6 +21,7 @@ from stratalog.errors import DiskError, LogMovedError, OffsetOutOfRangeError
 from stratalog.files.disk import Disk
 from stratalog.files.entries import ExpectedFile, ReadFile
 from stratalog.files.entries import Path as FilePath
+from stratalog.files.names import LOCK
 from stratalog.log.api.consumer_records import ConsumerRecord
 from stratalog.log.cleaning.offset_map import OffsetMap
 from stratalog.log.log import Log
@@ -135,7 +136,10 @@ class Bench:
         log.rename_directory(f"{old}.{'a' * 32}-delete")
         Path(old).mkdir()
         for path in Path(log.directory).iterdir():
-            Path(old, path.name).write_bytes(b"\0" * path.stat().st_size)
+            if path.name == LOCK:  # the same file: with another one, the close says that the lock was lost
+                Path(old, path.name).hardlink_to(path)
+            else:
+                Path(old, path.name).write_bytes(b"\0" * path.stat().st_size)
 
 
 @pytest.fixture
