@@ -124,6 +124,16 @@ def test_a_directory_that_is_missing_or_read_only_is_reported_elsewhere(both: li
     assert not found_in(Full(0), [f"{path}/missing" for path in both])
 
 
+@pytest.mark.parametrize(("freed", "is_refused"), [(64 << 10, False), (4096, True), (-4096, True)])
+def test_what_a_planned_recovery_frees_counts(both: list[str], freed: int, is_refused: bool) -> None:
+    sizes = dict.fromkeys(both, freed)  # the same for both: they are on one device
+
+    found = [*of_room(Full(0), both, metadata_in=both[:1], partitions_count=9, freed_sizes=sizes)]
+
+    assert bool(found) == is_refused
+    assert all(refusal.reason.startswith(f"Its disk is full: {max(0, freed)} bytes") for refusal in found)
+
+
 def test_doctor_and_recover_say_the_same_about_a_full_disk(clean: Path) -> None:
     disk = Full(4096)
 

@@ -1,7 +1,8 @@
 """What `recover` says about a killed directory on a real disk without a free block.
 
 `python -m tests.faults.full_disk "KIND [sparse]" WORK` runs in a separate mount namespace, and prints for
-each command its exit status and what it printed. Sparse indexes give no room back when they are cut.
+each command its exit status and what it printed. An index of the broker was not trimmed, so that cutting it
+gives room for the broker's start. Sparse indexes give no room back when they are cut.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ if __name__ == "__main__":
     log = root / "codecs-0" / "00000000000000000012.log"
     with log.open("ab") as file:
         file.write(log.read_bytes()[:40])
+    with log.with_suffix(".index").open("ab") as file:
+        file.write(bytes(64 << 10))
     for index in root.glob("*/*index") if sparse else ():
         size = index.stat().st_size
         os.truncate(index, 0)

@@ -4,6 +4,7 @@ The same at any line of a cleaning: its threads end."""
 
 from __future__ import annotations
 
+import linecache
 import sys
 import threading
 from collections.abc import Callable
@@ -164,12 +165,20 @@ def interrupted_at_line(
 ) -> bool:
     """Run it, with an interrupt after `line` lines of our own code; False if it has fewer."""
     count = 0
+    inside: set[tuple[FrameType, int]] = set()  # the `with` blocks that have begun
+
+    def is_end_of_with(frame: FrameType) -> bool:
+        """Whether the block of a `with` has ended and is left next. No signal is handled in between."""
+        if not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with "):
+            return False
+        inside.symmetric_difference_update({(frame, frame.f_lineno)})
+        return (frame, frame.f_lineno) not in inside
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal count
         if not frame.f_code.co_filename.startswith(sources):
             return None
-        if event == "line":
+        if event == "line" and not is_end_of_with(frame):
             count += 1
             if count == line:
                 raise KeyboardInterrupt

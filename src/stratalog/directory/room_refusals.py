@@ -18,8 +18,9 @@ The room is that of users other than root, as `df` shows it, since a broker hard
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.errors import DiskError
@@ -29,6 +30,7 @@ _RECORDS_SIZE = 12 << 10  # of a start without partitions, and of the first minu
 _PARTITION_SIZE = 128  # the records of one partition that gets its leader again
 _METADATA_BLOCKS = 3  # both indexes; a producer snapshot or quorum-state.tmp
 _DIRECTORY_BLOCKS = 1  # a file that will replace another
+NOTHING_FREED: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -36,15 +38,24 @@ class _Device:
     """One file system: its free bytes, the directories on it, and what a broker writes there."""
 
     free_size: int
+    freed_size: int = 0
     directories: list[str] = field(default_factory=list)
     needed_size: int = 0
     with_metadata: list[str] = field(default_factory=list)
 
 
 def of_room(
-    disk: DiskReader, directories: Sequence[str], *, metadata_in: Collection[str], partitions_count: int
+    disk: DiskReader,
+    directories: Sequence[str],
+    *,
+    metadata_in: Collection[str],
+    partitions_count: int,
+    freed_sizes: Mapping[str, int] = NOTHING_FREED,
 ) -> Iterator[StartupRefusal]:
-    """The directories on disks that are too full; `metadata_in` are those with the cluster's metadata."""
+    """The directories on disks that are too full; `metadata_in` are those with the cluster's metadata.
+
+    `freed_sizes`: how many more bytes will be free on the device of a directory when the broker starts.
+    """
     devices: dict[int, _Device] = {}
     for directory in directories:
         try:
@@ -55,6 +66,7 @@ def of_room(
             device = devices.setdefault(status.device, _Device(disk.available_size(directory)))
         except DiskError:  # an unreadable directory is reported elsewhere
             continue
+        device.freed_size = freed_sizes.get(directory, device.freed_size)
         device.directories.append(directory)
         device.needed_size += _DIRECTORY_BLOCKS * block_size
         if directory in metadata_in:
@@ -62,7 +74,8 @@ def of_room(
             device.needed_size += _METADATA_BLOCKS * block_size + -(-records_size // block_size) * block_size
             device.with_metadata.append(directory)
     for device in devices.values():
-        if device.free_size >= device.needed_size:
+        free_size = max(0, device.free_size + device.freed_size)
+        if free_size >= device.needed_size:
             continue
         # Without the metadata the broker ends; without the others, it goes on.
         for directory in device.with_metadata or device.directories:
@@ -70,9 +83,9 @@ def of_room(
                 RefusalKind.FULL,
                 directory,
                 "",
-                f"Its disk is full: {device.free_size} bytes are free for users other than root, and a "
+                f"Its disk is full: {free_size} bytes are free for users other than root, and a "
                 f"broker needs {device.needed_size} there to start.",
-                f"Free some space on it, at least {device.needed_size - device.free_size} bytes. `stratalog "
+                f"Free some space on it, at least {device.needed_size - free_size} bytes. `stratalog "
                 "du` shows what takes the space, and what retention frees next.",
                 takes_offline=not device.with_metadata,
             )

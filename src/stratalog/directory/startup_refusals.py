@@ -25,7 +25,7 @@ Kafka: MetaPropertiesEnsemble, LogManager.loadLogs, LogLoader, PartitionMetadata
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
@@ -39,7 +39,7 @@ from stratalog.directory.metadata_refusals import metadata_places, of_metadata, 
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.owners import out_of_reach
 from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, unreadable
-from stratalog.directory.room_refusals import of_room
+from stratalog.directory.room_refusals import NOTHING_FREED, of_room
 from stratalog.directory.topic_id_refusals import of_topic_ids
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.entries import DirectoryEntry, EntryKind, Path
@@ -91,13 +91,15 @@ def startup_refusals(
     node_id: int | None = None,
     strays: Collection[str] = (),
     node: Node | None = None,
+    freed_sizes: Mapping[str, int] = NOTHING_FREED,
 ) -> tuple[StartupRefusal, ...]:
     """Why a broker would not start with these log directories of one node; empty if it would.
 
     `siblings` are the other directories of its log.dirs, `metadata_directory` is its metadata.log.dir, and
     `node_id` is the one in its server.properties, if these are known. `strays` are the paths of partitions
     that it sets aside, so that they do not count as duplicates. `node` saves reading the cluster's metadata
-    again. A LogManager's own directories need no meta.properties (`kind.py`).
+    again. `freed_sizes` are bytes that a planned recovery frees (`of_room`). A LogManager's own directories
+    need no meta.properties (`kind.py`).
     """
     paths = [os.fspath(directory) for directory in directories]
     others = [os.fspath(path) for path in siblings]
@@ -122,7 +124,7 @@ def startup_refusals(
         found += _of_layout(disk, layout)
         found += of_topic_ids(disk, layout, node)
     count = sum(len(layout.partitions) for layout in layouts)
-    found += of_room(disk, judged, metadata_in=places, partitions_count=count)
+    found += of_room(disk, judged, metadata_in=places, partitions_count=count, freed_sizes=freed_sizes)
     everywhere = [
         (layout.directory, entry)
         for layout in layouts

@@ -241,6 +241,9 @@ def assess(result: RecoveryReport, options: RecoverOptions, *, disk: Disk | None
         siblings=[*by_path, *(absolute_path(path) for path in options.log_dirs)],
         metadata_directory=options.metadata_directory,
         node_id=options.node_id,
+        freed_sizes={
+            path: found.freed_size for path, found in by_path.items() if found.outcome is Outcome.PLANNED
+        },
     )
     return RecoverReport(
         result=result,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.operations.audit.ahead import find_ahead, is_far
 from stratalog.operations.audit.rows import RowChecks
 from stratalog.operations.audit.spots import Spots
@@ -48,7 +49,7 @@ def test_a_few_batches_are_ahead_of_more(bases: list[int], ahead: list[int]) -> 
     assert find_ahead(rows(*bases), checks()) == ahead
 
 
-@pytest.mark.parametrize(("last", "ahead"), [(FAR, [1]), (500, [])])
+@pytest.mark.parametrize(("last", "ahead"), [(FAR, [1]), (500, []), (INT64_MAX - 9, [1]), (INT64_MIN, [])])
 def test_the_last_batch_of_a_closed_segment_is_ahead_if_no_index_can_name_it(
     last: int, ahead: list[int]
 ) -> None:

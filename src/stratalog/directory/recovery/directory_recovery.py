@@ -351,6 +351,7 @@ class DirectoryRecovery:
             cut_before=self.earlier_cuts.size,
             kept_before=self.earlier_cuts.kept_size,
             has_unknown_cuts=bool(self.earlier_cuts.unknown),
+            freed_size=0 if self.room is None else self.room.freed_size,
         )
 
     def path_of(self, entry: PartitionEntry) -> str:

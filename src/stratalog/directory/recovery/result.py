@@ -54,7 +54,8 @@ class DirectoryReport:
     -1 if the file has none, and None if the directory failed and got no file. `topic_ids` has the ids that
     were written, or would be, under the names of the partitions' directories. `cut_before` counts the bytes
     of logs that unfinished earlier recoveries cut off, and `kept_before` those of them that are still in
-    quarantine; with `has_unknown_cuts`, there may be more.
+    quarantine; with `has_unknown_cuts`, there may be more. `freed_size` is for a dry run: how many bytes
+    more would be free on its device after a run, which may be negative.
     """
 
     directory: str
@@ -68,6 +69,7 @@ class DirectoryReport:
     cut_before: int = 0
     kept_before: int = 0
     has_unknown_cuts: bool = False
+    freed_size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

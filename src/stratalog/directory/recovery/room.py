@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from stratalog.errors import DiskError
@@ -25,6 +25,10 @@ class FreeSpace:
     """The free bytes of one device. The rooms of all directories on it take from the same object."""
 
     size: int
+    size_before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size_before = self.size
 
 
 class Room:
@@ -50,12 +54,17 @@ class Room:
             status = disk.status(directory)
             if status is None:
                 return None
-            found = FreeSpace(disk.free_size(directory))
+            size = disk.free_size(directory)
             block_size = disk.block_size(directory)
         except DiskError:
             return None
-        space = spaces.setdefault(status.device, found)
+        space = spaces.setdefault(status.device, FreeSpace(size))
         return cls(directory, space, block_size=block_size, has_work_dir=has_work_dir)
+
+    @property
+    def freed_size(self) -> int:
+        """How many bytes all plans on this device free in the end; negative if they take more."""
+        return self._space.size - self._space.size_before
 
     def take(self, steps: Iterable[Step], occupied: Mapping[str, int], *, keeps_here: bool) -> None:
         """DiskError if a step does not fit. `occupied` is how many bytes each file takes on the device.

@@ -30,7 +30,7 @@ def find_ahead(rows: BatchTable, checks: RowChecks) -> list[int]:
         if run is not None and not (found and found[-1] >= run[0]):
             found += run
     end = len(rows) - 1
-    if end >= 0 and checks.next_base is not None and last[end] - checks.base_offset > INT32_MAX:
+    if end >= 0 and checks.next_base is not None and int(last[end]) - checks.base_offset > INT32_MAX:
         # It is the last one here. The indexes of no segment can have such an offset, and this one has ended.
         found += [end] if last[end] >= checks.next_base else []
     return found
