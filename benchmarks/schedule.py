@@ -1,8 +1,8 @@
 """Can a simulator of Spark's schedule predict how long an audit takes on more data, more cores, a cluster?
 
-The simulator is fitted to three kinds of audits: of 1 and 2 GB on one core; of almost no bytes, which have
-only fixed costs, for each way to run Spark; and on one and two threads. It then predicts runs that it was not
-fitted to: 4 and 8 GB on one core, on two cores and on a standalone cluster of two workers, and 4 GB that are
+The simulator is fitted to three kinds of audits: of 1 and 2 GB on one core of Spark; of almost no bytes,
+which have only fixed costs, for each way to run Spark; and of 1 GB on one and on two threads, without Spark.
+It then predicts runs that it was not fitted to: 4 and 8 GB on one core, on two cores and on a standalone cluster of two workers, and 4 GB that are
 not cached. Each run is measured five times in new processes. A figure is 1 minus the prediction's error
 relative to the median: 0.85 is an error of 15 %.
 

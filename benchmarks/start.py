@@ -6,8 +6,9 @@ each command has to import: nothing for `--version`; click, NumPy and the code t
 
 `first_*`: seconds with an empty cache of kernels, against the last commit before the work that made the first
 use faster. The commands are `append` of one line and of 10,000 lines to a new log, and `recover` of the
-directory that a killed Kafka 4.3.1 left, as it is and with 64 MiB in one log. If there is too much work for
-plain Python, the limit is the time to compile kernels. The benchmark takes some minutes.
+directory that a killed Kafka 4.3.1 left, as it is and with 64 MiB in one log. Small work runs as
+plain Python. For more work kernels must be compiled first, and the limit is the time that this takes. The
+benchmark takes some minutes.
 """
 
 from __future__ import annotations

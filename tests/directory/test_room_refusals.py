@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.directory.owners import ROOT
 from stratalog.directory.refusal import RefusalKind, StartupRefusal, is_start_refused
 from stratalog.directory.room_refusals import of_room
 from stratalog.directory.startup_refusals import startup_refusals
@@ -23,10 +24,11 @@ PARTITIONS = 21  # of the directories that the broker was started with
 class Full(Disk):
     """This machine's disk, with so many free bytes for users other than root on each device."""
 
-    def __init__(self, free: Mapping[str, int] | int, *, block: int = 4096) -> None:
+    def __init__(self, free: Mapping[str, int] | int, *, block: int = 4096, owner: int = 1000) -> None:
         super().__init__()
         self._free = free
         self._block = block
+        self._owner = owner
 
     def available_size(self, path: AnyPath) -> int:
         return self._free if isinstance(self._free, int) else self._free[Path(path).name]
@@ -39,9 +41,14 @@ class Full(Disk):
 
     def status(self, path: AnyPath) -> FileStatus | None:
         found = super().status(path)
-        if found is None or isinstance(self._free, int):
-            return found
-        return found._replace(device=hash(Path(path).name))
+        if found is None:
+            return None
+        found = found._replace(user=self._owner)
+        return (
+            found
+            if isinstance(self._free, int)
+            else found._replace(device=[*self._free].index(Path(path).name))
+        )
 
 
 @pytest.fixture
@@ -94,6 +101,11 @@ def test_a_full_disk_without_the_metadata_only_goes_offline(both: list[str]) -> 
 
     assert [(each.directory, each.takes_offline) for each in found] == [(both[1], True)]
     assert not is_start_refused(found, both, both[0])
+
+
+def test_a_broker_of_root_may_use_the_blocks_that_are_reserved_for_root(both: list[str]) -> None:
+    assert found_in(Full(0), both)
+    assert not found_in(Full(0, owner=ROOT), both)
 
 
 def test_many_partitions_need_more_room(both: list[str]) -> None:

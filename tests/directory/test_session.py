@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def test_what_was_not_shut_down_cleanly_is_recovered_under_the_sessions_lock(kil
         assert json.loads((killed / MARKER).read_text())["brokerEpoch"] == -1
 
     assert not is_locked(killed)
+
+
+def test_records_that_are_gone_without_a_cut_were_not_told_by_a_manager(
+    killed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = killed / "rolled-0" / "00000000000000000088.log"
+    log.write_bytes(b"")
+
+    with caplog.at_level(logging.WARNING), session_of(killed, unclean=Unclean.RECOVER):
+        pass
+
+    (message,) = [each for each in caplog.messages if each.startswith(f"{log.parent}: ")]
+    assert "Its index shows that it had records up to offset 99; it ends at offset 88." in message
 
 
 def test_nothing_is_recovered_while_another_directory_is_in_use(killed: Path, clean: Path) -> None:

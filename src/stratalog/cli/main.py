@@ -135,7 +135,7 @@ def _run(output: Output, arguments: Sequence[str]) -> int:
 
 
 def _is_of_cli(error: OSError) -> bool:
-    """Whether our code that led to the error is a command's: only commands write to stdout and stderr."""
+    """Whether the error was raised for a command: only `stratalog.cli` writes to stdout and stderr."""
     names = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
     ours = [name for name in names if name.startswith(f"{_PACKAGE}.") or name == "__main__"]
     return not ours or ours[-1] == "__main__" or ours[-1].startswith(f"{_PACKAGE}.cli.")

@@ -13,7 +13,8 @@ On one disk with all directories it needed 18 kB with blocks of 1 kB; it ended w
 are a little larger, and far less than a broker needs for a day of work. A directory that has no metadata, on
 a full disk of its own, goes offline. Recovering a log takes no more than its old files do.
 
-The room is that of users other than root, as `df` shows it, since a broker hardly ever runs as root.
+The broker's user is assumed to be the owner of the log directory. For others than root, the room is what
+`df` shows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from stratalog.directory.owners import ROOT
 from stratalog.directory.refusal import RefusalKind, StartupRefusal
 from stratalog.errors import DiskError
 from stratalog.files.reading import DiskReader
@@ -38,6 +40,7 @@ class _Device:
     """One file system: its free bytes, the directories on it, and what a broker writes there."""
 
     free_size: int
+    whose: str
     freed_size: int = 0
     directories: list[str] = field(default_factory=list)
     needed_size: int = 0
@@ -63,7 +66,11 @@ def of_room(
             if status is None or disk.is_read_only(directory):
                 continue  # reported elsewhere
             block_size = disk.block_size(directory)
-            device = devices.setdefault(status.device, _Device(disk.available_size(directory)))
+            if status.user == ROOT:
+                found = _Device(disk.free_size(directory), "")
+            else:
+                found = _Device(disk.available_size(directory), " for users other than root")
+            device = devices.setdefault(status.device, found)
         except DiskError:  # an unreadable directory is reported elsewhere
             continue
         device.freed_size = freed_sizes.get(directory, device.freed_size)
@@ -83,8 +90,8 @@ def of_room(
                 RefusalKind.FULL,
                 directory,
                 "",
-                f"Its disk is full: {free_size} bytes are free for users other than root, and a "
-                f"broker needs {device.needed_size} there to start.",
+                f"Its disk is full: {free_size} bytes are free{device.whose}, and a broker needs "
+                f"{device.needed_size} there to start.",
                 f"Free some space on it, at least {device.needed_size - free_size} bytes. `stratalog "
                 "du` shows what takes the space, and what retention frees next.",
                 takes_offline=not device.with_metadata,

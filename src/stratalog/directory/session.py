@@ -46,7 +46,7 @@ from stratalog.errors import (
 from stratalog.files.disk import Disk
 from stratalog.files.entries import Path
 from stratalog.files.lock import DirectoryLock
-from stratalog.files.paths import absolute_path, command_text
+from stratalog.files.paths import absolute_path, command_text, join_path
 from stratalog.files.reading import DiskReader
 
 if TYPE_CHECKING:
@@ -210,6 +210,7 @@ class Session:
         from stratalog.directory.recovery.choices import RecoveryChoices  # rarely needed
         from stratalog.directory.recovery.recover import recover_in_session
         from stratalog.directory.recovery.result import Outcome
+        from stratalog.log.recovery.plan import MISSING
 
         by_path = {directory.path: directory for directory in directories}
         self.recovery = recover_in_session(
@@ -232,6 +233,11 @@ class Session:
                     "%s: a recovery that did not end may have cut off bytes that are listed nowhere.",
                     found.directory,
                 )
+            for partition in found.partitions:
+                for finding in partition.findings:
+                    if finding.kind in MISSING:
+                        path = join_path(found.directory, partition.name)
+                        logger.warning("%s: %s %s", path, finding.words, finding.consequence)
             directory.recovered = found
             if found.error is not None:
                 error = DiskError(

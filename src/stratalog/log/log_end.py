@@ -6,8 +6,9 @@ function        who uses it                             the log ends after
 `valid_end`     a reader of a log that was not          the last batch with a correct checksum; what follows
                 closed cleanly                          is from a crash
 `valid_end`     a reader of a log that was closed       the last batch; if there is damage before it, the last
-                cleanly, or that has damaged bytes      one with a correct checksum. The checkpoints show up
-                below a checkpoint                      to which offset damage hides records: `missing_end`
+                cleanly, or that has damaged bytes      one with a correct checksum. `missing_end` is the
+                below a checkpoint                      offset up to which damage hides records, as the
+                                                        checkpoints say
 `clean_end`     a writer                                the last whole batch; the file must end there too
 `last_epoch`    `stratalog format`                      the last batch; only its leader epoch is read
 `last_batch`    a listing                               the last whole batch; its whole header is read
@@ -388,7 +389,8 @@ def _is_damaged(
 ) -> bool:
     """Whether the bytes after the last batch with a correct checksum were a complete batch once.
 
-    The checkpoints show that. `valid` is the end of that batch, `whole` the end of the last whole batch.
+    The checkpoints show that. `valid` is the end of the last batch with a correct checksum, `whole` the end
+    of the last whole batch.
     Beside a running broker, a batch that is cut off may be one that is being written, and the high watermark
     may be too high (see `Left`). So for such a batch only the recovery point counts.
     """

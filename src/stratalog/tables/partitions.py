@@ -132,7 +132,8 @@ def _facts(view: LogView) -> Row:
         try:
             facts[name] = ask()
         except (CorruptRecordError, CorruptIndexError) as error:
-            problems[str(error.__cause__ or error)] = None  # without advice for a read
+            # The cause, because the error around it adds advice for reads, such as onCorruption=skip.
+            problems[str(error.__cause__ or error)] = None
     return facts | {"problem": " ".join(problems) or None}
 
 

@@ -162,6 +162,24 @@ def test_without_any_checkpoint_deleted_records_were_visible_again_and_nothing_w
         assert "leader epochs begin at offset 17" in words
 
 
+def test_one_epoch_file_that_could_not_be_read_kept_the_other_directories_from_their_recovery(
+    killed: Path, tmp_path: Path
+) -> None:
+    broken = Path(shutil.copytree(killed, tmp_path / "broken"))
+    (broken / "meta.properties").unlink()
+    for path in broken.glob("*-checkpoint"):
+        path.unlink()
+    (broken / "rolled-0" / "leader-epoch-checkpoint").unlink()
+    (broken / "rolled-0" / "leader-epoch-checkpoint").mkdir()
+    for partition in killed.glob("*-[0-9]"):
+        shutil.rmtree(broken / partition.name if partition.name != "rolled-0" else partition)
+
+    report = recover(broken, killed)
+
+    assert [found.outcome for found in report.directories] == [Outcome.FAILED, Outcome.RECOVERED]
+    assert "rolled-0/leader-epoch-checkpoint" in str(report.directories[0].error)
+
+
 def test_high_watermarks_are_clamped_and_never_raised(killed: Path) -> None:
     before = checkpoint(killed / HIGH_WATERMARKS)
     ends = ends_by_kafka("killed")

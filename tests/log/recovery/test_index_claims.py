@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from stratalog.log.recovery.facts import FindingKind
@@ -43,12 +45,15 @@ def truncate(orders: Directory, base: int, size: int) -> None:
 
 @pytest.mark.parametrize("batches_count", [0, 1, 2])
 def test_a_log_that_was_cut_at_a_batch_border_was_said_to_have_lost_nothing(
-    active: Directory, batches_count: int
+    active: Directory, batches_count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     truncate(active, 10, batches_count * ONE)
 
-    plan = active.recover(recovery_point=10)
+    with caplog.at_level(logging.WARNING):
+        plan = active.recover(recovery_point=10)
 
+    (warning,) = caplog.messages
+    assert words(12, 10 + batches_count) in warning
     assert missing(plan) == [("0010.log", words(12, 10 + batches_count))]
     assert plan.misses_records
     assert plan.cuts == ()

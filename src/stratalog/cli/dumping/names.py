@@ -64,9 +64,9 @@ def named_files(files: str) -> list[DumpFile]:
 def found_files(disk: DiskReader, path: str) -> Iterator[DumpFile]:
     """The file at `path`; for a directory all files that can be dumped, those of its partitions included.
 
-    A path that does not exist is MISSING, whatever its name, because a user typed it. Kafka's tool, and so
-    `named_files`, ignores it if its name is of an unknown kind. A directory in which nothing can be dumped is
-    EMPTY.
+    A path that does not exist is MISSING, whatever its name: an argument that does not exist is an error. In
+    `--files` a name of an unknown kind is ignored, as in Kafka's tool, even if there is no such file
+    (`named_files`). A directory in which nothing can be dumped is EMPTY.
     """
     status = disk.status(path)
     if status is None:

@@ -211,7 +211,7 @@ class DirectoryRecovery:
         return "" if self._lacks_checkpoints and not self._has_epochs(entry) else self.unknown_start
 
     def _has_epochs(self, entry: PartitionEntry) -> bool:
-        with suppress(CorruptCheckpointError):  # the survey reports it
+        with suppress(CorruptCheckpointError, DiskError):  # the survey reports it
             return bool(read_epochs(self._disk, join_path(self.path_of(entry), LEADER_EPOCH_CHECKPOINT)))
         return False
 

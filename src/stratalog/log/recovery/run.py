@@ -15,7 +15,7 @@ from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.recovery.applied import Applied
 from stratalog.log.recovery.facts import Cut
-from stratalog.log.recovery.plan import RecoveryPlan, is_split, plan_recovery
+from stratalog.log.recovery.plan import MISSING, RecoveryPlan, is_split, plan_recovery
 from stratalog.log.recovery.quarantine import Quarantine
 from stratalog.log.recovery.salvage_search import Search
 from stratalog.log.recovery.salvaging import is_damaged, salvage_results
@@ -63,7 +63,8 @@ def recover_partition(
     plan = apply_plan(disk, plan, quarantine, before_change=before_change)
     sync_accepted(disk, plan)
     for finding in plan.findings:
-        logger.info("%s: %s %s %s", directory, finding.file, finding.words, finding.consequence)
+        level = logging.WARNING if finding.kind in MISSING else logging.INFO
+        logger.log(level, "%s: %s %s %s", directory, finding.file, finding.words, finding.consequence)
     for cut in plan.cuts:
         logger.warning(
             "%s: %d bytes of %s from byte %d on are cut off: %s %s",
