@@ -2,9 +2,9 @@
 
 The simulator is fitted to three kinds of audits: of 1 and 2 GB on one core of Spark; of almost no bytes,
 which have only fixed costs, for each way to run Spark; and of 1 GB on one and on two threads, without Spark.
-It then predicts runs that it was not fitted to: 4 and 8 GB on one core, on two cores and on a standalone cluster of two workers, and 4 GB that are
-not cached. Each run is measured five times in new processes. A figure is 1 minus the prediction's error
-relative to the median: 0.85 is an error of 15 %.
+It then predicts runs that it was not fitted to: 4 and 8 GB on one core, on two cores and on a standalone
+cluster of two workers; and 4 GB that are not cached, on one core and on two. Each run is measured five times
+in new processes. A figure is 1 minus the prediction's error relative to the median: 0.85 is an error of 15 %.
 
 How fast the disk is differs from minute to minute on a virtual machine, and no simulator can know it. So
 plain readers of the same files take turns with the audits that are not cached. What is fitted is one ratio:

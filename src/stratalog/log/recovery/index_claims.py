@@ -3,7 +3,7 @@
 A broker appends to the log first, and then to its indexes. After a power cut, the pages of an index may be on
 the device although those of the log are not. So before recovery rebuilds an index, its last entry may be the
 only trace of records that are gone. The death of a process leaves such an entry only after a truncation, or
-after a recovery by Kafka that cut the segment: Kafka does not clear the entries that it removes from an index.
+after a recovery by Kafka that cut the segment: Kafka does not clear entries that it removes from an index.
 """
 
 from __future__ import annotations

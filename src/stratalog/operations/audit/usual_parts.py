@@ -62,8 +62,8 @@ class UsualParts:
     def walk(self, data: Bytes, start: int, end: int, position: int, *, needs_rows: bool) -> Walk | None:
         """Check the batches of data[start:end], which begins at byte `position` of the file; None if unusual.
 
-        The walk has rows only if they are needed: by the caller (`needs_rows`), or because a batch has a producer
-        id or begins a leader epoch.
+        The walk has rows only if they are needed: by the caller (`needs_rows`), or because a batch has a
+        producer id or begins a leader epoch.
         """
         self._facts["needs_rows"] = needs_rows
         count, next_position, stop = kernel.check(
