@@ -118,8 +118,9 @@ def encode(
 
     It also stops at an offset that is too far from the base.
 
-    Returns (the first record that was not written, the position after the last), or (NEEDS_ROOM, bytes needed
-    from `position` on so far): then call again with a larger `out`.
+    Returns (the first record that was not written, the position after the last). If `out` is too small, it is
+    (NEEDS_ROOM, how many bytes the records from `start` to the one that did not fit need after `position`):
+    then call again with a larger `out`.
     """
     begin = position
     i = start
@@ -183,10 +184,10 @@ def _dumped_size(dump: Bytes, position: int) -> Any:
 def encode_dumped(dump: Bytes, count: int, out: Bytes, position: int) -> int:
     """Write a record for each value to out[position:]: no key, no headers, all with the base timestamp.
 
-    `dump` has `count` values as `marshal` writes a list of bytes objects: `[`, their number, and for each
-    value `s`, its size, its bytes. Offsets count from the base offset on. Returns the position after the last
-    record, or NOT_WRITTEN if the dump is anything else, or if `out` has less room than the values and
-    VALUE_OVERHEAD bytes for each of them.
+    `dump` is what `marshal` writes for a list of `count` bytes objects: the byte `[` and their number; then
+    for each value the byte `s`, its size and its bytes. Offsets count from the base offset on. Returns the
+    position after the last record, or NOT_WRITTEN if the dump is anything else, or if `out` has less room
+    than the values and VALUE_OVERHEAD bytes for each of them.
     """
     if len(dump) < 5 or dump[0] != LIST_TAG or _dumped_size(dump, 1) != count:
         return NOT_WRITTEN
@@ -201,7 +202,7 @@ def encode_dumped(dump: Bytes, count: int, out: Bytes, position: int) -> int:
         if size > len(dump) - at:
             return NOT_WRITTEN
         offset_delta: Any = np.int64(i)
-        # Besides its two numbers and the value: attributes, timestamp delta, null key and number of headers.
+        # The 4: one byte each for attributes, timestamp delta, null key and number of headers.
         position = _put_varint(out, position, 4 + _varint_size(offset_delta) + _varint_size(size) + size)
         out[position] = 0
         out[position + 1] = 0

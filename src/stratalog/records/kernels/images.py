@@ -4,7 +4,8 @@ An image is what is left of one compiled kernel when nothing of Python is in it:
 positions of addresses among them, and what the function takes and returns. `linking.py` makes it from
 what Numba has compiled. Why: docs/decisions/0049-machine-code-without-numba.md.
 
-A file has the CRC-32 of what follows (4 bytes), and Python's marshal form of the stamp and the image.
+A file has the CRC-32 of what follows (4 bytes), and then, in Python's marshal form, the stamp (a hash of all
+that the image depends on, see `loaded.py`) and the image.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class Image(NamedTuple):
     entry: int
     """Where the function begins."""
     inner: tuple[int, ...]
-    """Positions of addresses that point into the image itself; the code has positions in their place."""
+    """Where in the code an address of another place in the image belongs.
+
+    The code has the position of that place there; `into_memory` adds the address at which the code begins.
+    """
     outer: tuple[tuple[int, str], ...]
     """Positions of addresses of C functions, with the names of the functions."""
     parameters: str
