@@ -124,7 +124,9 @@ class _Story:
         planted = self._build(logs, size, seed)
         directory = str(logs)
         self._step(
-            "May the broker be started? Only names, sizes and small files are read.", "doctor", directory
+            "May the broker be started? Names, sizes, small files and the ends of logs are read.",
+            "doctor",
+            directory,
         )
         on_spark = [] if master is None else ["--master", master]
         audited = self._step(

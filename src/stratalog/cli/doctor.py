@@ -20,7 +20,8 @@ def doctor(output: Output, *, directories: tuple[str, ...], config: Path | None)
     """Say whether a broker can be started here; if not, why not, and what to do.
 
     Name all log directories of one broker, as DIR or with --config. Nothing is locked or changed; a broker
-    may run. Only names, sizes and small files are read, so it takes seconds; `audit` checks every byte.
+    may run. Only names, sizes, small files and the ends of logs are read, so it takes seconds; `audit` checks
+    every byte.
 
     Exit status: 0 if a broker can be started; 1 if it can, but would not serve every partition; 2 for wrong
     usage; 3 if Kafka would refuse to start, or take a directory offline, or if this user may not read a file.

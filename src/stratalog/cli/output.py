@@ -151,7 +151,7 @@ class Output:
         return not self.is_plain and not _is_bare(sys.stderr) and self._console(stderr=True).is_terminal
 
     def _print(self, words: str, *, stderr: bool = False) -> None:
-        # rich would remove control characters, and replace tabs.
+        # Text with control characters or tabs is left to rich, which removes or replaces them.
         if _is_bare(sys.stderr if stderr else sys.stdout) and all(map(str.isprintable, words.split("\n"))):
             click.echo(words, err=stderr)
         else:

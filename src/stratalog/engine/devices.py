@@ -1,9 +1,10 @@
 """Finds which physical device a directory is on, and measures how many readers that device can use.
 
-Every device starts with one reader. If that one reads faster than a disk can, the bytes are in memory, and
-there is a reader for each core from then on. Otherwise readers are added one by one, as long as each makes
-the device more than a tenth faster. A reader that does not help is removed, and tried again from time to
-time, because a busy machine may be idle a minute later. Why: docs/decisions/0014-readers-by-measuring.md.
+Every device starts with one reader. If that one is very fast (`FAST_RATE`), the bytes are in memory, or on a
+disk that more readers do not slow down, and there is a reader for each core from then on. Otherwise readers
+are added one by one, as long as each makes the device more than a tenth faster. A reader that does not help
+is removed, and tried again from time to time, because a busy machine may be idle a minute later.
+Why: docs/decisions/0014-readers-by-measuring.md.
 
 `ReaderCount` decides, from numbers alone. `measuring.py` counts the bytes, `readers.py` has the threads.
 """
@@ -23,8 +24,8 @@ GROWTH = 1.1  # one more reader must make the device this much faster
 # longest time: a slow disk is measured for longer.
 WINDOW_SIZE = 64 << 20
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.04, 2.0
-# A single reader that is this fast reads from memory, so a second reader cannot slow down a disk. This many
-# bytes are enough to know the rate.
+# A single reader that is this fast reads from memory, or from a disk that more readers do not slow down. This
+# many bytes are enough to know the rate.
 FAST_RATE = 1.5e9
 FAST_SIZE = 16 << 20
 _PATIENCE = 20  # windows until one more reader is tried again; doubled each time it does not help

@@ -1,7 +1,7 @@
 """`doctor`: says whether the broker may be started here. Lists every reason against it, and what to do.
 
-It reads only names, sizes and small files, so it takes seconds, however much data there is. `audit` checks
-checksums. Nothing is locked or changed.
+It reads only names, sizes, small files and the ends of logs, so it takes seconds, however much data there is.
+`audit` checks checksums. Nothing is locked or changed.
 
 In addition to the reasons of `startup_refusals.py`, it reports directories that were never formatted, with
 which a broker does not start. It also reports partitions that the broker would set aside, because its

@@ -246,7 +246,9 @@ def _drop_unfinished(sorting: _Sorting) -> None:
             f"left over from a swap that did not begin: {lowest} is still .cleaned",
             FindingKind.LEFTOVER,
         )
-    sorting.steps.append(SyncDirectory(why="the .cleaned files prove that the deleted files were not needed"))
+    sorting.steps.append(
+        SyncDirectory(why="the .cleaned files prove that what is dropped above was not needed")
+    )
     for _, fact in sorting.take(lambda file: file.state is FileState.CLEANED):
         sorting.drop(fact, "left over from a cleaning or split that was not finished", FindingKind.LEFTOVER)
 

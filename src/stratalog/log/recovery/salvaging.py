@@ -26,7 +26,8 @@ from stratalog.log.recovery.survey import Survey
 from stratalog.log.recovery.task import ScanResult, ScanTask, result_of, split_scans
 from stratalog.segment.scan import ScanStop, SegmentScan, scan_reader
 
-WIDEST = 2**31  # every offset of a segment, or of a piece of one that is split, is closer to its base
+WIDEST = 2**31
+"""Each offset of a segment is less than this above its base; after a split, above that of its piece."""
 
 
 def salvage_results(

@@ -56,7 +56,7 @@ class Scans(Protocol):
         ...
 
     def next_offset(self, segment: SegmentState) -> int:
-        """The offset after the last record of this segment, which is the log's last, once it is cut."""
+        """The offset after the last record of the log's last segment, when everything is cut off."""
         ...
 
 

@@ -123,7 +123,8 @@ def write_lines(
     `at` is (row, first batch whose line is not written, offset of the record before); batches before
     `batches_end` that have no line yet get one at the end. `base_position` is the position of data[0] in the
     file. `gaps` gets (offset, offset of the next record) if the second is not the number after the first.
-    `parts` is working memory of PARTS_SHAPE: a kernel that allocates memory cannot be loaded without Numba.
+    `parts` is working memory of PARTS_SHAPE. The caller allocates it, because a kernel that allocates memory
+    cannot become an image (`images.py`).
     Returns (bytes written, gaps written, why it stopped, at).
     """
     row_index, due, _ = at
