@@ -17,7 +17,7 @@ from stratalog.operations.audit import usual_parts
 from stratalog.operations.audit.index_entries import OffsetEntries
 from stratalog.operations.audit.rows import RowChecks
 from stratalog.operations.audit.segment_task import AuditedSegment
-from stratalog.operations.audit.spots import Spots
+from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.operations.audit.usual_parts import UsualParts
 from stratalog.records.build import BatchOptions, Record, build_batch
 from stratalog.records.walk import new_table
@@ -194,6 +194,123 @@ def test_both_forms_agree_on_the_edges_of_64_bits(
     found, is_usual = both(folder, 0, None, monkeypatch, now_ms=NOW + 100)
 
     assert at != 0 or (found.spots and not is_usual)
+
+
+def segment(folder: Path, *bases: int, bad: tuple[int, ...] = (), producer: bool = False) -> list[int]:
+    """Batches of three records each, with an index; returns their positions. Their sizes are the same."""
+    folder.mkdir(exist_ok=True)
+    log, entries, positions, right = b"", b"", [], 0
+    for number, base in enumerate(bases):
+        options = (
+            BatchOptions(producer_id=5, producer_epoch=0, base_sequence=3 * number) if producer else None
+        )
+        records = [Record(right + i, NOW + number, None, bytes(20)) for i in range(3)]
+        batch = bytearray(build_batch(records, options or BatchOptions()))
+        struct.pack_into(">q", batch, 0, base)
+        if number in bad:
+            batch[-1] ^= 1
+        positions.append(len(log))
+        if number:
+            entries += struct.pack(">ii", min(base + 2, 2**31 - 1), len(log))
+        log, right = log + batch, right + 3
+    (folder / f"{0:020d}.log").write_bytes(log)
+    (folder / f"{0:020d}.index").write_bytes(entries if [*bases] == sorted(bases) else b"")
+    return positions
+
+
+def place_of(spot: Spot) -> tuple[int, str]:
+    return spot.position or 0, spot.kind.value
+
+
+def said(found: AuditedSegment) -> tuple[object, ...]:
+    """What does not depend on the size of the parts."""
+    scan = found.scan
+    return (
+        sorted((spot for spot in found.spots if spot.file.endswith(".log")), key=place_of),
+        (found.records_count, found.first_offset, found.last_offset, found.gaps, found.gaps_count),
+        (scan.batches_count, scan.next_offset, scan.producers, scan.epoch_starts),
+    )
+
+
+@pytest.mark.parametrize("next_base", [None, 10_000])
+@pytest.mark.parametrize("offset", [300, 1 << 40])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_damaged_offset_before_the_border_of_a_part_is_one_finding(
+    tmp_path: Path, count: int, offset: int, next_base: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 3 batches in a part, one of these places is the last batch of a part, and one is the first."""
+    for first in range(6, 12):
+        bases = [3 * number + (offset if first <= number < first + count else 0) for number in range(40)]
+        positions = segment(tmp_path / "border-0", *bases, producer=True)
+        in_pieces(8 << 20, 16384, monkeypatch)
+        whole, _ = both(tmp_path / "border-0", 0, next_base, monkeypatch)
+
+        assert [spot.position for spot in whole.spots if spot.file.endswith(".log")] == [
+            *positions[first : first + count]
+        ]
+        for size, rows in ((8 << 20, 3), (8 << 20, 1), (2 * positions[1] + 1, 16384), (500, 2)):
+            in_pieces(size, rows, monkeypatch)
+            found, is_usual = both(tmp_path / "border-0", 0, next_base, monkeypatch)
+
+            assert not is_usual
+            assert said(found) == said(whole), (first, size, rows)
+
+
+def test_damage_near_the_border_of_a_part_is_the_same_in_one_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gaps, wrong offsets in both directions, and wrong checksums, which hide the batches between."""
+    rng, kinds = random.Random(3), set()
+    for number in range(profile.examples(200, quick=4, ci=25)):
+        bases, bad, base = list[int](), list[int](), 0
+        for place in range(rng.randint(12, 50)):
+            bases.append(base + (rng.choice((30, 300, 1 << 33, -9)) if rng.random() < 0.1 else 0))
+            bad += [place] * (rng.random() < 0.1)
+            base += 3 + rng.choice((0, 0, 0, 12))
+        folder = tmp_path / f"border-{number}"
+        segment(folder, *(max(0, each) for each in bases), bad=tuple(bad), producer=number % 2 == 0)
+        next_base = rng.choice((None, base))
+        in_pieces(8 << 20, 16384, monkeypatch)
+        whole, _ = both(folder, 0, next_base, monkeypatch)
+        kinds |= {spot.kind.value for spot in whole.spots}
+        monkeypatch.setattr(usual_parts.memory, "buffer_after", aligned_buffer(rng.choice((200, 64 << 10))))
+        for size, rows in ((8 << 20, rng.choice((1, 2, 3, 9))), (rng.choice((300, 700, 2000)), 16384)):
+            in_pieces(size, rows, monkeypatch)
+            found, _ = both(folder, 0, next_base, monkeypatch)
+
+            assert said(found) == said(whole), (number, size, rows)
+    assert {"offset-ahead", "offset-far-ahead", "offset-backwards", "wrong-crc"} <= kinds or number < 20
+
+
+def test_a_gap_before_the_border_of_a_part_does_not_end_the_quick_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment(tmp_path / "gaps-0", *range(0, 900, 9))
+    in_pieces(8 << 20, 7, monkeypatch)
+
+    found, is_usual = both(tmp_path / "gaps-0", 0, None, monkeypatch)
+
+    assert is_usual
+    assert found.gaps_count == 99
+
+
+def test_usual_parts_are_read_again_only_if_a_batch_in_them_may_be_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment(tmp_path / "bad-0", *range(0, 900, 9), bad=(30, 31))
+    in_pieces(8 << 20, 5, monkeypatch)
+    opened, begin = [], UsualParts.__init__
+
+    def observed(self: UsualParts, *arguments: object) -> None:
+        begin(self, *arguments)  # type: ignore[arg-type]
+        opened.append(self)
+
+    monkeypatch.setattr(UsualParts, "__init__", observed)
+
+    found = audited(tmp_path / "bad-0", 0, None)
+
+    assert [spot.kind.value for spot in found.spots if spot.file.endswith(".log")] == ["wrong-crc"]
+    assert len(opened) == 1
 
 
 def test_entries_that_do_not_ascend_are_left_to_the_slow_form() -> None:

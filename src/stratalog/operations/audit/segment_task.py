@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,8 +21,9 @@ from stratalog.files.entries import FileId
 from stratalog.files.names import FileKind, segment_file_name
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+from stratalog.limits import INT64_MAX
 from stratalog.log.log_end import only_zeros
-from stratalog.operations.audit.ahead import find_ahead, is_far
+from stratalog.operations.audit.ahead import AheadRows, is_far, is_followed_by_lower
 from stratalog.operations.audit.coordinated import CoordinatedTxn, TransactionStates
 from stratalog.operations.audit.deep import check_records
 from stratalog.operations.audit.kinds import AuditKind
@@ -132,50 +134,74 @@ def _files(disk: DiskReader, task: AuditTask) -> list[FileId | None]:
     return [None if (status := disk.status(path)) is None else status.id for path in paths]
 
 
-def _read_once(disk: DiskReader, task: AuditTask) -> AuditedSegment:
+def _read_once(disk: DiskReader, task: AuditTask, usual_end: int = INT64_MAX) -> AuditedSegment:
     spots = Spots()
     indexes = SegmentIndexes(disk, task, spots)
     with disk.open_read(task.path) as file:
-        size = disk.size(file)
-        look = _Look(task, indexes, spots, size)
-        look.read(partial(disk.read_into, file))
-    return look.result()
+        look = _Look(task, indexes, spots, disk.size(file), partial(disk.read_into, file), usual_end)
+        try:
+            look.read()
+            return look.result()
+        except _UsualTooFarError as error:
+            usual_end = error.position
+    return _read_once(disk, task, usual_end)
+
+
+class _UsualTooFarError(Exception):
+    """Parts from this position on were taken as usual, but a batch in them may be ahead of later batches."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
 
 
 class _Look:
-    """Reads a .log from start to end, also after damage."""
+    """Reads a .log from start to end, also after damage. Parts from `usual_end` on get the slow form."""
 
-    def __init__(self, task: AuditTask, indexes: SegmentIndexes, spots: Spots, size: int) -> None:
+    def __init__(
+        self,
+        task: AuditTask,
+        indexes: SegmentIndexes,
+        spots: Spots,
+        size: int,
+        read_into: ReadInto,
+        usual_end: int,
+    ) -> None:
         self._task, self._indexes, self._spots, self._size = task, indexes, spots, size
+        self._read_into, self._usual_end = read_into, usual_end
         self._file = segment_file_name(task.base_offset, FileKind.LOG)
         self._rows = RowChecks(self._file, task.base_offset, task.next_base, task.now_ms, spots)
         if task.start_offset is not None:
             self._rows.last_offset = task.start_offset - 1
         self._producers = ProducerScan()
         self._states = TransactionStates() if task.topic == TRANSACTION_STATE else None
+        self._ahead = AheadRows(self._rows)
+        self._begin()
         self._usual = UsualParts(self._rows, indexes.offsets, indexes.times, task.start_digest)
         self._is_checked = False  # whether the part that was walked last is a usual one
         self._good_end, self._digest = task.start_position, task.start_digest
         self._has_damage = False
         self._bad: tuple[int, int, str, int] | None = None  # position, end, reason, offset of bad batches
 
-    def read(self, read_into: ReadInto) -> None:
+    def read(self) -> None:
         position = self._task.start_position
         while position < self._size:
             stop = WalkStop.END
             for part in walk_file(
-                read_into, position, self._size, buffer=memory.buffer, walk_piece=self._walk
+                self._read_into, position, self._size, buffer=memory.buffer, walk_piece=self._walk
             ):
                 self._take(part)
                 stop, end = part.walk.stop, part.position + part.walk.next_position
                 if part.is_last and stop is not WalkStop.END:
-                    position = self._pass_damage(read_into, part, end)
+                    position = self._pass_damage(part, end)
             if stop is WalkStop.END:
                 position = self._size
         self._end_bad()
 
     def _walk(self, data: Bytes, start: int, end: int, position: int) -> Walk:
         """Walk a part: in one pass that also checks it, as long as everything is usual."""
+        if not self._usual.is_over and position + start >= self._usual_end:
+            self._usual.is_over = True
+            self._begin()
         if not self._usual.is_over:
             needs_rows = self._task.is_deep or self._states is not None
             walk = self._usual.walk(data, start, end, position, needs_rows=needs_rows)
@@ -183,8 +209,27 @@ class _Look:
                 self._is_checked = True
                 self._good_end, self._digest = position + walk.next_position, self._usual.digest
                 return walk
+            self._leave_usual(position + start)
         self._is_checked = False
         return walk_batches(data, start=start, end=end, table=memory.table)
+
+    def _leave_usual(self, position: int) -> None:
+        """Go on in the slow form; or begin it earlier, if a batch of the parts before may be ahead."""
+        earlier = self._usual.gapped_start
+        rows_after = partial(self._rows_after, position)
+        if earlier is not None and is_followed_by_lower(self._rows.last_offset, rows_after):
+            raise _UsualTooFarError(earlier)
+        self._begin()
+
+    def _begin(self) -> None:
+        """The next batches are not compared with those before them: they are the first, or follow damage."""
+        self._ahead.begin()
+        self._last_offset = self._rows.last_offset  # of the last batch that counts
+
+    def _rows_after(self, position: int) -> Iterator[BatchTable]:
+        """The valid batches from this byte on, up to damage that hides where the next one begins."""
+        for part in walk_file(self._read_into, position, self._size, buffer=memory.buffer_after):
+            yield part.walk.headers[part.walk.headers["valid"]]
 
     def _take(self, part: Part) -> None:
         if not len(part.walk.headers):
@@ -211,11 +256,12 @@ class _Look:
         headers = part.walk.headers
         believed = headers["valid"].copy()
         whole = np.flatnonzero(believed)
-        believed[whole[find_ahead(headers[whole], self._rows)]] = False
+        rows_after = partial(self._rows_after, part.position + part.walk.next_position)
+        believed[whole[self._ahead.find(headers[whole], rows_after)]] = False
         good = headers if believed.all() else headers[believed]
         for number in np.flatnonzero(~believed):
             before = headers["last_offset"][:number][believed[:number]]
-            last_before = int(before[-1]) if len(before) else self._rows.last_offset
+            last_before = int(before[-1]) if len(before) else self._last_offset
             if headers["valid"][number]:
                 self._take_ahead(part, headers[number], last_before)
             else:
@@ -224,6 +270,7 @@ class _Look:
             self._end_bad()
         if len(good):
             last_before = self._rows.last_offset
+            self._last_offset = int(good["last_offset"][-1])
             self._rows.add(good, part.position)
             if self._indexes.offsets is not None:
                 self._indexes.offsets.add(good, part.position, last_before)
@@ -288,7 +335,7 @@ class _Look:
         if self._indexes.times is not None:
             self._indexes.times.skip_damage()
 
-    def _pass_damage(self, read_into: ReadInto, part: Part, position: int) -> int:
+    def _pass_damage(self, part: Part, position: int) -> int:
         """Report what is not a batch, and return where the next batch starts.
 
         If bytes are missing in the middle of a file, the batch there has a wrong checksum, and no other batch
@@ -303,18 +350,19 @@ class _Look:
             self._bad = None
         self._end_bad()
         below = self._task.base_offset + 2**31 if self._task.next_base is None else self._task.next_base
-        found = search_batch(read_into, position + 1, size, above=self._rows.last_offset, below=below)
+        found = search_batch(self._read_into, position + 1, size, above=self._rows.last_offset, below=below)
         end = size if found is None else found
-        kind = self._kind_of(read_into, stop, position, is_at_end=found is None)
+        kind = self._kind_of(stop, position, is_at_end=found is None)
         # At a torn tail too, this ends the checks of the indexes. After a crash, their last entries may be
         # for batches that are lost, and the broker rebuilds the indexes of this segment when it starts.
         self._damaged(end)
         self._say(kind, start, end - start, offset, reason)
+        self._begin()
         return end
 
-    def _kind_of(self, read_into: ReadInto, stop: WalkStop, position: int, *, is_at_end: bool) -> AuditKind:
+    def _kind_of(self, stop: WalkStop, position: int, *, is_at_end: bool) -> AuditKind:
         kind = _KINDS[stop]
-        if is_at_end and kind is AuditKind.BAD_LENGTH and only_zeros(read_into, position, self._size):
+        if is_at_end and kind is AuditKind.BAD_LENGTH and only_zeros(self._read_into, position, self._size):
             return AuditKind.ZEROS
         if kind is AuditKind.TORN_TAIL and not (is_at_end and self._task.next_base is None):
             return AuditKind.BAD_LENGTH  # only the end of a log can be torn

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections import deque
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
 from stratalog.limits import INT64_MAX
+from stratalog.operations.audit.ahead import MOST_AHEAD
 from stratalog.operations.audit.index_entries import OffsetEntries, TimeEntries
 from stratalog.operations.audit.rows import BACKWARD_MS, MOST_GAPS, RowChecks
 from stratalog.records.kernels import audit as kernel
@@ -25,6 +28,7 @@ from stratalog.records.walk import Walk, WalkStop, new_table, walk_batches
 # The slow form makes some 200 calls for each part, so parts are large: 8 MiB, or this many batches.
 CHUNK_SIZE = 8 << 20
 TABLE_ROWS = 16384
+AFTER_SIZE = 64 << 10  # of a read of the batches after a part
 _FIELDS = kernel.FACTS.names or ()
 _NOTHING: NDArray[np.int64] = np.empty(0, np.int64)
 
@@ -34,12 +38,21 @@ class _Memory(threading.local):
 
     def __init__(self) -> None:
         self.buffer = aligned_buffer(CHUNK_SIZE)
+        self.buffer_after = aligned_buffer(AFTER_SIZE)
         self.table = new_table(TABLE_ROWS)
         self.sums = np.empty(TABLE_ROWS, np.uint32)
         self.gaps = np.empty((MOST_GAPS, 2), np.int64)
 
 
 memory = _Memory()
+
+
+class _Start(NamedTuple):
+    """The start of a part, and the numbers of batches and gaps before it."""
+
+    position: int
+    batches_count: int
+    gaps_count: int
 
 
 class UsualParts:
@@ -57,6 +70,7 @@ class UsualParts:
         rows.give_facts(self._facts[0])
         next_base = INT64_MAX if rows.next_base is None else rows.next_base
         self._limits = (rows.base_offset, next_base, rows.latest_ms, BACKWARD_MS)
+        self._starts: deque[_Start] = deque()  # of the last parts
         self.is_over = not all(part is None or part.is_sorted for part in (offsets, times))
 
     def walk(self, data: Bytes, start: int, end: int, position: int, *, needs_rows: bool) -> Walk | None:
@@ -65,6 +79,7 @@ class UsualParts:
         The walk has rows only if they are needed: by the caller (`needs_rows`), or because a batch has a
         producer id or begins a leader epoch.
         """
+        before = _Start(position + start, self._rows.batches_count, self._rows.gaps_count)
         self._facts["needs_rows"] = needs_rows
         count, next_position, stop = kernel.check(
             data, start, end, position, self._limits, self._entries, self._facts, memory.gaps, memory.sums
@@ -73,10 +88,26 @@ class UsualParts:
             self.is_over = True
             return None
         self._hand_over()
+        self._starts.append(before)
+        while (
+            len(self._starts) > 1 and self._rows.batches_count - self._starts[1].batches_count >= MOST_AHEAD
+        ):
+            self._starts.popleft()
         self.digest = zlib.crc32(memory.sums[:count].data, self.digest)
         if self._facts["needs_rows"][0]:
             return walk_batches(data, start=start, end=end, table=memory.table, check_crc=False)
         return Walk(headers=memory.table[:0], next_position=next_position, stop=WalkStop(stop))
+
+    @property
+    def gapped_start(self) -> int | None:
+        """Where the last parts begin whose batches may be ahead of those after them; None if none can be.
+
+        These parts have at least `MOST_AHEAD` batches together, or all so far. A batch that is ahead follows
+        a gap.
+        """
+        if not self._starts or self._rows.gaps_count == self._starts[0].gaps_count:
+            return None
+        return self._starts[0].position
 
     def _hand_over(self) -> None:
         """Bring the slow form to where the kernel is."""
