@@ -53,6 +53,15 @@ class AbortedTxn(NamedTuple):
         return _PACKED.pack(self.version, *self[:4])
 
 
+def parse_aborted(data: bytes) -> list[AbortedTxn]:
+    """The whole entries in the bytes of a file."""
+    end = len(data) // ENTRY_SIZE * ENTRY_SIZE
+    return [
+        AbortedTxn(producer_id, first, last, stable, version)
+        for version, producer_id, first, last, stable in _PACKED.iter_unpack(data[:end])
+    ]
+
+
 def refused_version(data: bytes, base_offset: int) -> int | None:
     """The version of an entry that stops a broker when it loads the segment; None if the broker loads it.
 

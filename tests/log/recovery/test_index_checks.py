@@ -10,6 +10,7 @@ from stratalog.log.recovery.facts import FindingKind
 from stratalog.records.control import ControlType
 from tests.log.model import marker, produced
 from tests.log.recovery.directory import ONE, Directory, comparable, scanned
+from tests.operations.audit.planting import batches
 
 
 def test_a_missing_index_is_built_anew(orders: Directory) -> None:
@@ -141,3 +142,43 @@ def test_a_torn_transaction_index_does_not_save_segments_after_damage(aborted: D
     aborted.recover()
 
     assert aborted.offsets(".log")[-1] == base
+
+
+@pytest.mark.parametrize(
+    ("damaged", "file_size", "kept_count"),
+    [
+        (1, -19, -1),  # the last entry is torn, and its marker is after the damage
+        (1, 34 + 15, 1),
+        (1, 15, 0),
+        (-2, -19, -1),  # that of the damaged marker is torn
+        (-2, 34 + 15, -1),  # the log shows the missing ones
+        (-2, 15, -1),
+    ],
+)
+def test_aborts_after_damage_that_stays_are_kept_if_the_transaction_index_is_torn(
+    aborted: Directory, damaged: int, file_size: int, kept_count: int
+) -> None:
+    base = aborted.offsets(".log")[0]
+    whole = aborted.file(base, ".txnindex").read_bytes()
+    places = [*batches(aborted.file(base, ".log").read_bytes())]
+    aborted.flip(base, places[damaged][0] + 70)
+    aborted.write(base, ".txnindex", whole[:file_size])
+
+    plan = aborted.recover(recovery_point=24)
+
+    found = aborted.file(base, ".txnindex").read_bytes()
+    assert len(whole) // 34 >= 3
+    assert found == (whole[: 34 * kept_count] if kept_count >= 0 else whole[:-34])
+    assert not plan.cuts
+    assert FindingKind.CORRUPT_INDEX in [finding.kind for finding in plan.findings]
+    assert not [step for step in aborted.recover(recovery_point=24).steps if "txnindex" in str(step)]
+
+
+def test_a_torn_transaction_index_with_entries_of_another_segment_is_rebuilt(aborted: Directory) -> None:
+    before = aborted.contents()
+    base = aborted.offsets(".log")[1]
+    aborted.write(base, ".txnindex", bytes(34 + 5))
+
+    aborted.recover(recovery_point=24)
+
+    assert comparable(aborted.contents()) == comparable(before)

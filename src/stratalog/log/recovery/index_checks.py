@@ -7,7 +7,7 @@ segment; or it may find no records by time (`docs/formats/offset-index.md`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from stratalog.errors import CorruptIndexError, CorruptRecordError
@@ -30,6 +30,7 @@ class IndexState(Enum):
     GOOD = "good"
     MISSING = "missing"
     PADDED = "padded"  # with good entries, and zeros after them
+    TORN = "torn"  # a transaction index with good entries, and a part of one after them
     CORRUPT = "corrupt"
 
 
@@ -51,8 +52,8 @@ class IndexCheck:
     @property
     def needs_load_pass(self) -> bool:
         """Whether the segment is recovered even below the recovery point."""
-        is_unusable = self.index is IndexState.MISSING or self.txn_index is IndexState.CORRUPT
-        return is_unusable or self.is_log_broken
+        is_unusable = self.txn_index in (IndexState.CORRUPT, IndexState.TORN)
+        return is_unusable or self.index is IndexState.MISSING or self.is_log_broken
 
     @property
     def needs_scan(self) -> bool:
@@ -162,12 +163,6 @@ def _check_txn_index(
     if files.txn_index is None:
         return IndexState.GOOD
     path = _path(directory, files.txn_index)
-    if torn_size := files.txn_index.size % ENTRY_SIZE:
-        # A broker reads only whole entries, so that readers get the records of an aborted transaction.
-        words = f"{path}: its last entry is cut off: only {torn_size} of {ENTRY_SIZE} bytes of it are there."
-        findings.append(_finding(FindingKind.CORRUPT_INDEX, files, FileKind.TXN_INDEX, words))
-        # Not because of this does a broker recover the segment in its load pass.
-        return IndexState.GOOD if is_rebuilt else IndexState.CORRUPT
     index = TransactionIndex(disk, path, files.base_offset, exists=True)
     try:
         index.sanity_check()
@@ -176,7 +171,22 @@ def _check_txn_index(
         return IndexState.CORRUPT
     finally:
         index.forget()
-    return IndexState.GOOD
+    torn_size = files.txn_index.size % ENTRY_SIZE
+    if not torn_size:
+        return IndexState.GOOD
+    # A broker reads only whole entries, so that readers get the records of an aborted transaction.
+    words = f"{path}: its last entry is cut off: only {torn_size} of {ENTRY_SIZE} bytes of it are there."
+    finding = _finding(FindingKind.CORRUPT_INDEX, files, FileKind.TXN_INDEX, words)
+    if is_rebuilt:
+        # Not because of this does a broker recover the segment in its load pass.
+        findings.append(finding)
+        return IndexState.GOOD
+    consequence = (
+        "It is rebuilt. If damage stays in the segment, its whole entries are kept, and the entry of an "
+        "aborted transaction after the damage may be missing."
+    )
+    findings.append(replace(finding, consequence=consequence))
+    return IndexState.TORN
 
 
 def _padding(

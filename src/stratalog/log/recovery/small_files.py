@@ -25,6 +25,7 @@ from stratalog.log.recovery.stitch import SnapshotSet
 from stratalog.log.recovery.survey import Survey, snapshot_digest
 from stratalog.log.recovery.task import IndexBytes, ScanResult
 from stratalog.segment.scan import ScanStop, SegmentScan
+from stratalog.segment.txn_index import ENTRY_SIZE, parse_aborted
 
 _EMPTY = IndexBytes(0, b"")
 
@@ -67,21 +68,16 @@ class SmallFiles:
             base_offset = state.base_offset
             if base_offset in self._pieces:
                 self._write_txn_index(state, None, None)
-            elif base_offset != sequence.created_base and self._knows_aborts(state):
-                found = self._survey.txn_indexes.get(base_offset)
-                self._write_txn_index(state, self._files[base_offset].txn_index, found)
-
-    def _knows_aborts(self, state: SegmentState) -> bool:
-        """Whether the segment was recovered with all its aborted transactions.
-
-        A scan does not see the aborted transactions after damage that stays; the index may have them.
-        """
-        if state.aborted is None:
-            return False
-        is_good = self._survey.checks[state.base_offset].txn_index is IndexState.GOOD
-        return not (
-            is_good and state.is_protected and self._scans[state.base_offset].stop is not ScanStop.END
-        )
+            elif base_offset != sequence.created_base and state.aborted is not None:
+                fact, found = self._files[base_offset].txn_index, self._survey.txn_indexes.get(base_offset)
+                check = self._survey.checks[base_offset].txn_index
+                # A scan does not see the aborted transactions after damage that stays; the index may have
+                # them.
+                sees_all = not state.is_protected or self._scans[base_offset].stop is ScanStop.END
+                if sees_all or check is IndexState.CORRUPT:
+                    self._write_txn_index(state, fact, found)
+                elif check is IndexState.TORN and fact is not None and found is not None:
+                    self._mend_torn(state, fact, found)
 
     def _write_txn_index(self, state: SegmentState, fact: FileFact | None, found: bytes | None) -> None:
         wanted = b"".join(aborted.to_bytes() for aborted in state.aborted or ())
@@ -90,6 +86,19 @@ class SmallFiles:
             self._write(state.base_offset, FileKind.TXN_INDEX, wanted, fact, why)
         elif fact is not None:
             self.accepted.append(segment_file_name(state.base_offset, FileKind.TXN_INDEX))
+
+    def _mend_torn(self, state: SegmentState, fact: FileFact, found: bytes) -> None:
+        """Keep the whole entries of a transaction index, and add those of later markers before the damage."""
+        kept = parse_aborted(found) if len(found) == fact.size else []
+        last_offset = kept[-1].last_offset if kept else -1
+        added = [aborted for aborted in state.aborted or () if aborted.last_offset > last_offset]
+        if added or not kept:
+            wanted = b"".join(aborted.to_bytes() for aborted in (*kept, *added))
+            why = "its whole entries, and those that the log shows"
+            self._write(state.base_offset, FileKind.TXN_INDEX, wanted, fact, why)
+        else:
+            size = len(kept) * ENTRY_SIZE
+            self.steps.append(Truncate(file=fact, size=size, why=f"cut to its {size} bytes of entries"))
 
     def _write_indexes(self, sequence: RecoverySequence) -> None:
         for state in sequence.segments:
