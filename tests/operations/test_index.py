@@ -151,7 +151,7 @@ def test_an_abort_that_its_index_lacks_comes_back(tmp_path: Path) -> None:
     whole = contents(root)
     path = root / "txn-0" / TXN
     data = path.read_bytes()
-    for wrong in (data[:-34], b"", data[:-3], None):
+    for wrong in (data[:-34], b"", data[:-3], data + data[:3], None):
         if wrong is None:
             path.unlink()
         else:

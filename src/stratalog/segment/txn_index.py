@@ -123,8 +123,8 @@ class TransactionIndex(IndexFile):
             if last_offset is not None and aborted.last_offset <= last_offset:
                 raise InvalidOffsetError(self.path, aborted.last_offset, last_offset)
             self.create()
-            # No preallocation: each entry is written after the last, and overwrites what a torn write may
-            # have left there.
+            # No preallocation: each entry is written after the last whole one, and overwrites what a torn
+            # write may have left there. Kafka does not: it appends at the size of the file.
             self._length = (self._count + 1) * self.entry_size
             self._append(aborted.to_bytes(), (aborted.version, *aborted[:4]))
 
@@ -173,8 +173,9 @@ class TransactionIndex(IndexFile):
     def sanity_check(self) -> None:
         """CorruptIndexError if an entry cannot belong to this segment.
 
-        Kafka only checks whether a marker is below the base offset. A torn last entry is harmless: it is not
-        read, and the next one is written over it.
+        Kafka only checks whether a marker is below the base offset. A torn last entry is not looked at here:
+        it is not read, and `append` writes the next one over it. But it is not harmless: Kafka appends at the
+        size of the file, so that all later entries are shifted. Recovery and audits look at the size.
         """
         if not self.entry_count:
             return  # as in nearly every segment: the checks below take long even for empty columns

@@ -19,6 +19,8 @@ ROLLED = "rolled-0/00000000000000000020.log"
 ROLLED_LAST = "rolled-0/00000000000000000072.log"
 INDEX = "rolled-0/00000000000000000020.index"
 TIME_INDEX = "rolled-0/00000000000000000020.timeindex"
+INDEX_OF_LAST = "rolled-0/00000000000000000072.index"
+TIME_INDEX_OF_LAST = "rolled-0/00000000000000000072.timeindex"
 TXN_INDEX = "txn-0/00000000000000000006.txnindex"
 SNAPSHOT = "idempotent-0/00000000000000000062.snapshot"
 
@@ -214,6 +216,12 @@ _MORE = [
         "index-entry",
         *split(INDEX),
     ),
+    (
+        "an index entry of records that are gone",
+        of(INDEX_OF_LAST, lambda p: edit(p, lambda d: d.extend(struct.pack(">ii", 20, 50_000)))),
+        "index-past-end",
+        *split(INDEX_OF_LAST),
+    ),
     ("a time index that is gone", without(TIME_INDEX), "missing-time-index", *split(TIME_INDEX)),
     (
         "times that descend",
@@ -228,6 +236,12 @@ _MORE = [
         *split(TIME_INDEX),
     ),
     ("a time index without its end", of(TIME_INDEX, cut(12)), "time-index-end", *split(TIME_INDEX)),
+    (
+        "a time of records that are gone",
+        of(TIME_INDEX_OF_LAST, lambda p: edit(p, lambda d: d.extend(struct.pack(">qi", 1 << 41, 20)))),
+        "time-index-past-end",
+        *split(TIME_INDEX_OF_LAST),
+    ),
     ("an abort that is not indexed", of(TXN_INDEX, _drop_abort), "missing-abort", *split(TXN_INDEX)),
     (
         "an abort of another producer",
@@ -248,6 +262,12 @@ _MORE = [
         "an unknown version of aborts",
         of(TXN_INDEX, lambda p: put(p, 0, ">h", 0x500)),
         "unreadable-txn-index",
+        *split(TXN_INDEX),
+    ),
+    (
+        "a torn entry of an abort",
+        of(TXN_INDEX, lambda p: edit(p, lambda d: d.__delitem__(slice(-10, None)))),
+        "torn-txn-index",
         *split(TXN_INDEX),
     ),
     (

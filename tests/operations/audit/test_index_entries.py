@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stratalog.operations.audit.index_entries import OffsetEntries, TimeEntries
-from stratalog.operations.audit.spots import Spots
+from stratalog.operations.audit.kinds import AuditKind
+from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.records.kernels.walk import BATCH, BatchTable
 
 
@@ -23,26 +24,44 @@ def rows(*batches: tuple[int, int, int, int]) -> BatchTable:
 BATCHES = rows((0, 0, 9, 50), (100, 10, 19, 70), (200, 20, 29, 60), (300, 30, 39, 90))
 
 
-def offset_words(*entries: tuple[int, int], parts: int = 1) -> list[str]:
+def offset_words(*entries: tuple[int, int], parts: int = 1, next_base: int | None = None) -> list[str]:
+    return [spot.words for spot in offset_spots(*entries, parts=parts, next_base=next_base)]
+
+
+def offset_spots(
+    *entries: tuple[int, int],
+    parts: int = 1,
+    next_base: int | None = None,
+    damage: tuple[int, int] | None = None,
+) -> tuple[Spot, ...]:
+    """What is found in these entries; `damage` follows a number of batches, and ends at a byte."""
     spots = Spots()
     offsets, positions = np.array(entries, np.int64).reshape(-1, 2).T
     checked = OffsetEntries("0.index", offsets, positions, spots)
     last = -1
-    for part in np.array_split(BATCHES, parts):
+    for part in np.array_split(BATCHES if damage is None else BATCHES[: damage[0]], parts):
         checked.add(part, 0, last)
         last = int(part["last_offset"][-1])
-    checked.end(400)
-    return [spot.words for spot in spots.result()]
+    if damage is not None:
+        checked.skip_to(damage[1])
+    checked.end(400 if damage is None else damage[1], last, next_base, has_damage=damage is not None)
+    return spots.result()
 
 
 def time_words(*entries: tuple[int, int], parts: int = 1, is_closed: bool = False) -> list[str]:
+    return [spot.words for spot in time_spots(*entries, parts=parts, is_closed=is_closed)]
+
+
+def time_spots(
+    *entries: tuple[int, int], parts: int = 1, is_closed: bool = False, next_base: int | None = None
+) -> tuple[Spot, ...]:
     spots = Spots()
     times, offsets = np.array(entries, np.int64).reshape(-1, 2).T
     checked = TimeEntries("0.timeindex", times, offsets, spots)
     for part in np.array_split(BATCHES, parts):
         checked.add(part)
-    checked.end(39, is_closed=is_closed)
-    return [spot.words for spot in spots.result()]
+    checked.end(39, next_base, is_closed=is_closed)
+    return spots.result()
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
@@ -67,6 +86,7 @@ def test_the_entries_that_releases_write_are_right(entries: list[tuple[int, int]
         ((9, 100), "have this offset or a later one"),
         ((15, 100), "No batch ends with this offset"),
         ((39, 500), "past the last batch"),
+        ((49, 500), "ends at byte 400, with offset 39"),
         ((77, 300), "ends before this offset"),
     ],
 )
@@ -109,6 +129,39 @@ def test_entries_into_damage_are_not_judged() -> None:
     checked.add(BATCHES[:1], 0, -1)
     checked.skip_to(200)
     checked.add(BATCHES[2:], 0, 9)
-    checked.end(400)
+    checked.end(400, 39, None, has_damage=False)
 
     assert spots.result() == ()
+
+
+def test_entries_past_the_end_are_one_finding_that_names_the_last_offset() -> None:
+    (found,) = offset_spots((39, 300), (49, 400), (59, 500), (69, 600))
+
+    assert (found.kind, found.offset, found.position) == (AuditKind.INDEX_PAST_END, 69, 24)
+    assert "The log ends at byte 400, with offset 39. It is the last of 3 such entries." in found.words
+
+
+@pytest.mark.parametrize(("entry", "next_base"), [((39, 500), None), ((69, 500), 60), ((69, 350), None)])
+def test_an_entry_that_proves_no_lost_records_is_only_wrong(
+    entry: tuple[int, int], next_base: int | None
+) -> None:
+    (found,) = offset_spots(entry, next_base=next_base)
+
+    assert found.kind is AuditKind.INDEX_ENTRY
+
+
+def test_entries_past_the_end_of_the_file_are_found_beside_a_torn_tail() -> None:
+    """Only they are: the others may belong to the torn batch."""
+    (found,) = offset_spots((9, 0), (19, 100), (33, 250), (49, 400), damage=(2, 260))
+
+    assert (found.kind, found.offset) == (AuditKind.INDEX_PAST_END, 49)
+    assert offset_spots((9, 0), (19, 100), (33, 250), damage=(2, 260)) == ()
+
+
+@pytest.mark.parametrize(
+    ("next_base", "kind"), [(None, AuditKind.TIME_INDEX_PAST_END), (99, AuditKind.TIME_INDEX_ENTRY)]
+)
+def test_a_time_past_the_end_shows_that_records_are_gone(next_base: int | None, kind: AuditKind) -> None:
+    (found,) = time_spots((99, 99), next_base=next_base)
+
+    assert found.kind is kind

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
+from stratalog import audit
 from stratalog.files.reading import DiskReader
+from stratalog.operations.audit.kinds import AuditKind, Severity
 from stratalog.operations.audit.segment_task import AuditedSegment, AuditTask, audit_segment
 from tests.fixtures.catalog import Partition, log_dirs, partitions
 from tests.manager.running import fixture_copy
-from tests.operations.audit.planting import batches, edit, flip
+from tests.operations.audit.planting import TXN_INDEX, batches, edit, flip
 
 (FIXTURES,) = log_dirs("4.3.1", "killed")
 
@@ -74,6 +77,32 @@ def test_neighbouring_batches_with_wrong_checksums_are_one_damage(tmp_path: Path
 
     assert (spot.position, spot.size) == (places[1][0], places[1][1] + places[2][1])
     assert spot.offset == 24
+
+
+@pytest.mark.parametrize(
+    ("position", "kinds"), [(500, ["torn-tail"]), (600, ["torn-tail", "index-past-end"])]
+)
+def test_an_index_that_names_bytes_after_a_torn_tail_shows_more_than_a_torn_tail(
+    tmp_path: Path, position: int, kinds: list[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data") / "rolled-0"
+    log, index = root / f"{72:020d}.log", root / f"{72:020d}.index"
+    edit(log, lambda data: data.__delitem__(slice(600, None)))
+    edit(index, lambda data: data.extend(struct.pack(">ii", 7, position)))
+
+    found = audited(root, 72, None)
+
+    assert [spot.kind.value for spot in found.spots] == kinds
+
+
+def test_a_torn_transaction_index_and_the_abort_it_lacks_are_one_finding(tmp_path: Path) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    edit(root / TXN_INDEX, lambda data: data.__delitem__(slice(-10, None)))
+
+    found = [each for each in audit([str(root)]).findings if each.severity is not Severity.NOTE]
+
+    assert [(each.kind, each.position, each.size) for each in found] == [(AuditKind.TORN_TXN_INDEX, 102, 24)]
+    assert "`stratalog recover --all " in found[0].remedy
 
 
 def test_a_reading_that_goes_on_has_the_digest_of_a_whole_one(tmp_path: Path) -> None:

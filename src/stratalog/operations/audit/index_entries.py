@@ -93,18 +93,34 @@ class OffsetEntries:
         self._next = max(self._next, int(np.searchsorted(self._positions, position)))
         self._waiting.clear()
 
-    def end(self, size: int) -> None:
-        """Called at the end of the log, with its size."""
-        for number in range(self._next, len(self._positions)):
+    def end(self, size: int, last_offset: int, next_base: int | None, *, has_damage: bool) -> None:
+        """Called at the end of the log, with its size and last offset, and the base of the next segment.
+
+        Entries that name a later offset at a later byte show that the log had more records. They are one
+        finding, also after damage. Other entries are not judged after damage.
+        """
+        left = np.arange(self._next, len(self._positions))
+        offsets = self._offsets[self._next :]
+        is_past = (self._positions[self._next :] >= size) & (offsets > last_offset)
+        if next_base is not None:
+            is_past &= offsets < next_base
+        if is_past.any():
+            number, count = int(left[is_past][-1]), int(is_past.sum())
+            words = f"The log ends at byte {size}, with offset {last_offset}."
+            words += f" It is the last of {count} such entries." if count > 1 else ""
+            self._say(number, words, AuditKind.INDEX_PAST_END)
+        if has_damage:
+            return
+        for number in left[~is_past].tolist():
             self._say(number, f"It points past the last batch, which ends at byte {size}.")
         for number in self._waiting:
             self._say(number, "The log ends before this offset.")
 
-    def _say(self, number: int, words: str) -> None:
+    def _say(self, number: int, words: str, kind: AuditKind = AuditKind.INDEX_ENTRY) -> None:
         offset, position = int(self._offsets[number]), int(self._positions[number])
         self._spots.add(
             Spot(
-                AuditKind.INDEX_ENTRY,
+                kind,
                 self._file,
                 f"Entry {number} leads from offset {offset} to byte {position}. {words}",
                 position=number * OFFSET_ENTRY_SIZE,
@@ -163,10 +179,15 @@ class TimeEntries:
         """Called at damage: later entries are not checked, because their correct timestamps are unknown."""
         self._next = len(self._offsets)
 
-    def end(self, last_offset: int, *, is_closed: bool) -> None:
-        """Called at the end of the log; with `is_closed` nothing is appended: the last entry must exist."""
+    def end(self, last_offset: int, next_base: int | None, *, is_closed: bool) -> None:
+        """Called at the end of a log without damage; `next_base` is the base of the next segment.
+
+        With `is_closed` nothing is appended: the last entry must exist.
+        """
         if self._next < len(self._offsets) and int(self._offsets[-1]) > last_offset:
-            self._say(len(self._offsets) - 1, f"The log ends with offset {last_offset}.")
+            is_of_next = next_base is not None and int(self._offsets[-1]) >= next_base
+            kind = AuditKind.TIME_INDEX_ENTRY if is_of_next else AuditKind.TIME_INDEX_PAST_END
+            self._say(len(self._offsets) - 1, f"The log ends with offset {last_offset}.", kind)
         last = int(self._timestamps[-1]) if len(self._timestamps) else NO_TIMESTAMP
         if is_closed and last < self._reached:
             words = (
@@ -175,11 +196,11 @@ class TimeEntries:
             )
             self._spots.add(Spot(AuditKind.TIME_INDEX_END, self._file, words))
 
-    def _say(self, number: int, words: str) -> None:
+    def _say(self, number: int, words: str, kind: AuditKind = AuditKind.TIME_INDEX_ENTRY) -> None:
         offset, stamp = int(self._offsets[number]), int(self._timestamps[number])
         self._spots.add(
             Spot(
-                AuditKind.TIME_INDEX_ENTRY,
+                kind,
                 self._file,
                 f"Entry {number} has {time_text(stamp)} for offset {offset}. {words}",
                 position=number * TIME_ENTRY_SIZE,

@@ -41,11 +41,18 @@ _CUT_OFF = (
     "shut down cleanly is left as it is."
 )
 _INDEX = "Stop the broker and run `stratalog index {directory}`, which rebuilds the file."
+_REPORT_GONE = (
+    "Stop the broker and run `stratalog recover --all {directory}`, which reports the records that are gone."
+)
 _REBUILD = "Stop the broker and run `stratalog recover --all {directory}`, which rebuilds the file."
 _NOTHING = "Nothing to do."
 _WRONG_OFFSETS = (
     "Its base offset, which no checksum covers, is probably damaged. Consumers get its records with wrong "
     "offsets, and may skip the batches after it."
+)
+_MAY_BE_GONE = (
+    "Records up to this offset may be gone: a power cut can take the end of a log, and leave that of its "
+    "index. But if a broker had truncated the log, as a follower does, only old entries are left."
 )
 _UNREADABLE_FROM_HERE = "A consumer that reaches it gets an error and cannot go on."
 
@@ -75,11 +82,14 @@ class AuditKind(Enum):
     MISSING_INDEX = "missing-index"
     UNREADABLE_INDEX = "unreadable-index"
     INDEX_ENTRY = "index-entry"
+    INDEX_PAST_END = "index-past-end"
     MISSING_TIME_INDEX = "missing-time-index"
     UNREADABLE_TIME_INDEX = "unreadable-time-index"
     TIME_INDEX_ENTRY = "time-index-entry"
     TIME_INDEX_END = "time-index-end"
+    TIME_INDEX_PAST_END = "time-index-past-end"
     UNREADABLE_TXN_INDEX = "unreadable-txn-index"
+    TORN_TXN_INDEX = "torn-txn-index"
     TXN_INDEX_ENTRY = "txn-index-entry"
     MISSING_ABORT = "missing-abort"
     ORPHAN_INDEX = "orphan-index"
@@ -197,6 +207,9 @@ RULES: dict[AuditKind, AuditRule] = {
     _KIND.INDEX_ENTRY: AuditRule(
         _ERROR, "A read near this offset begins at a wrong byte: it fails, or skips records.", _INDEX
     ),
+    _KIND.INDEX_PAST_END: AuditRule(
+        _ERROR, _MAY_BE_GONE, f"{_REPORT_GONE} Keep its report: it also rebuilds the file."
+    ),
     _KIND.MISSING_TIME_INDEX: AuditRule(
         _WARNING, "Look-ups by time and retention treat the segment as if it had no timestamps.", _INDEX
     ),
@@ -205,8 +218,20 @@ RULES: dict[AuditKind, AuditRule] = {
     ),
     _KIND.TIME_INDEX_ENTRY: AuditRule(_ERROR, "Look-ups by time skip records, or return too many.", _INDEX),
     _KIND.TIME_INDEX_END: AuditRule(_WARNING, "Retention by time may delete the segment too early.", _INDEX),
+    _KIND.TIME_INDEX_PAST_END: AuditRule(
+        _ERROR,
+        _MAY_BE_GONE,
+        f"{_REPORT_GONE} If the entry is still there, run `stratalog index {{directory}}` afterwards, which "
+        "rebuilds the file.",
+    ),
     _KIND.UNREADABLE_TXN_INDEX: AuditRule(
         _ERROR, "Consumers with read_committed get errors, or see aborted records.", _INDEX
+    ),
+    _KIND.TORN_TXN_INDEX: AuditRule(
+        _ERROR,
+        "Consumers with read_committed see the records of the aborted transaction whose entry is torn. A "
+        "broker appends after the torn bytes, so it also misreads every later entry.",
+        _REBUILD,
     ),
     _KIND.TXN_INDEX_ENTRY: AuditRule(
         _ERROR, "Consumers with read_committed skip committed records, or see aborted ones.", _INDEX
@@ -214,7 +239,12 @@ RULES: dict[AuditKind, AuditRule] = {
     _KIND.MISSING_ABORT: AuditRule(
         _ERROR, "Consumers with read_committed see the records of an aborted transaction.", _INDEX
     ),
-    _KIND.ORPHAN_INDEX: AuditRule(_WARNING, "A broker deletes it at its next start.", _RECOVER_ALL),
+    _KIND.ORPHAN_INDEX: AuditRule(
+        _WARNING,
+        "The log of the segment may be lost, with all its records. A broker deletes the index at its next "
+        "start, and then nothing shows that there was one.",
+        _REPORT_GONE,
+    ),
     _KIND.UNREADABLE_SNAPSHOT: AuditRule(
         _WARNING, "A broker deletes it and reads the log again for the state of producers.", _RECOVER_ALL
     ),

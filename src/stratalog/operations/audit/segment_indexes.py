@@ -18,6 +18,7 @@ from stratalog.operations.audit.spots import Spot, Spots
 from stratalog.operations.words import sentence
 from stratalog.segment.offset_index import OffsetIndex
 from stratalog.segment.time_index import TimeIndex
+from stratalog.segment.txn_index import ENTRY_SIZE as TXN_ENTRY_SIZE
 from stratalog.segment.txn_index import AbortedTxn, TransactionIndex
 
 if TYPE_CHECKING:
@@ -82,7 +83,16 @@ class SegmentIndexes:
             if not index.exists:
                 return ()
             index.sanity_check()
-            return tuple(index.all_aborted())
+            aborted = tuple(index.all_aborted())
+            status = self._disk.status(path)
+            torn_size = 0 if status is None else status.size % TXN_ENTRY_SIZE
+            if torn_size:
+                words = (
+                    f"Its last entry is cut off: only {torn_size} of {TXN_ENTRY_SIZE} bytes of it are there."
+                )
+                position, size = len(aborted) * TXN_ENTRY_SIZE, torn_size
+                self._spots.add(Spot(AuditKind.TORN_TXN_INDEX, name, words, position=position, size=size))
+            return aborted
         except CorruptIndexError as error:
             self._spots.add(Spot(AuditKind.UNREADABLE_TXN_INDEX, name, sentence(error.reason)))
             return None

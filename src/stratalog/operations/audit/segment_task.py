@@ -353,8 +353,8 @@ class _Look:
         found = search_batch(self._read_into, position + 1, size, above=self._rows.last_offset, below=below)
         end = size if found is None else found
         kind = self._kind_of(stop, position, is_at_end=found is None)
-        # At a torn tail too, this ends the checks of the indexes. After a crash, their last entries may be
-        # for batches that are lost, and the broker rebuilds the indexes of this segment when it starts.
+        # At a torn tail too, this ends the checks of the indexes, except whether an entry points past the end
+        # of the file: the death of a process leaves a torn tail, but only a power cut leaves such an entry.
         self._damaged(end)
         self._say(kind, start, end - start, offset, reason)
         self._begin()
@@ -394,10 +394,11 @@ class _Look:
         # start. So after a recovery, the last entry of this time index may be missing. Kafka:
         # KafkaMetadataLog
         is_closed = task.next_base is not None or (task.was_closed and task.topic != CLUSTER_METADATA)
-        if self._indexes.offsets is not None and not self._has_damage:
-            self._indexes.offsets.end(self._good_end)
+        if self._indexes.offsets is not None:
+            size = self._size if self._has_damage else self._good_end
+            self._indexes.offsets.end(size, rows.last_offset, task.next_base, has_damage=self._has_damage)
         if self._indexes.times is not None and not self._has_damage and task.start_position == 0:
-            self._indexes.times.end(rows.last_offset, is_closed=is_closed)
+            self._indexes.times.end(rows.last_offset, task.next_base, is_closed=is_closed)
         scan = SegmentScan(
             path=task.path,
             base_offset=task.base_offset,
