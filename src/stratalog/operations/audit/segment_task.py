@@ -177,7 +177,7 @@ class _Look:
         self._ahead = AheadRows(self._rows)
         self._begin()
         self._usual = UsualParts(self._rows, indexes.offsets, indexes.times, task.start_digest)
-        self._is_checked = False  # whether the part that was walked last is a usual one
+        self._is_checked = False  # whether the walk of the last part has checked it (`UsualParts`)
         self._good_end, self._digest = task.start_position, task.start_digest
         self._has_damage = False
         self._bad: tuple[int, int, str, int] | None = None  # position, end, reason, offset of bad batches
@@ -198,7 +198,11 @@ class _Look:
         self._end_bad()
 
     def _walk(self, data: Bytes, start: int, end: int, position: int) -> Walk:
-        """Walk a part: in one pass that also checks it, as long as everything is usual."""
+        """Walk a part. Up to the first unusual part, the same pass also checks it (`UsualParts`).
+
+        An unusual part has damage or batches of an old format. That part and all later ones are checked
+        after the walk, in `_check`.
+        """
         if not self._usual.is_over and position + start >= self._usual_end:
             self._usual.is_over = True
             self._begin()
@@ -310,7 +314,7 @@ class _Look:
         self._damaged(end)
 
     def _take_ahead(self, part: Part, row: np.void, last_before: int) -> None:
-        """Record a batch whose offsets cannot be right; like one with a wrong checksum, it does not count."""
+        """Report a batch whose offsets cannot be right; later batches are not compared with it."""
         self._end_bad()
         start, size = part.position + int(row["position"]), int(row["size"])
         words = (
@@ -353,8 +357,9 @@ class _Look:
         found = search_batch(self._read_into, position + 1, size, above=self._rows.last_offset, below=below)
         end = size if found is None else found
         kind = self._kind_of(stop, position, is_at_end=found is None)
-        # At a torn tail too, this ends the checks of the indexes, except whether an entry points past the end
-        # of the file: the death of a process leaves a torn tail, but only a power cut leaves such an entry.
+        # `_damaged` ends the checks of the indexes, at a torn tail too, except whether an entry points past
+        # the end of the file: the death of a process leaves a torn tail, but only a power cut leaves such an
+        # entry.
         self._damaged(end)
         self._say(kind, start, end - start, offset, reason)
         self._begin()
@@ -390,9 +395,9 @@ class _Look:
 
     def result(self) -> AuditedSegment:
         rows, task = self._rows, self._task
-        # `recover` leaves the log of the cluster's metadata to the broker, which rebuilds its indexes at each
-        # start. So after a recovery, the last entry of this time index may be missing. Kafka:
-        # KafkaMetadataLog
+        # `recover` does not touch the log of the cluster's metadata, because the broker rebuilds its indexes
+        # at each start. So `was_closed` does not say that this log was closed, and its time index may lack
+        # the last entry. Kafka: KafkaMetadataLog
         is_closed = task.next_base is not None or (task.was_closed and task.topic != CLUSTER_METADATA)
         if self._indexes.offsets is not None:
             size = self._size if self._has_damage else self._good_end
