@@ -274,7 +274,8 @@ class _Look:
             self._end_bad()
         if len(good):
             last_before = self._rows.last_offset
-            self._last_offset = int(good["last_offset"][-1])
+            offsets = good["last_offset"]
+            self._last_offset = int(offsets[-1])
             self._rows.add(good, part.position)
             if self._indexes.offsets is not None:
                 self._indexes.offsets.add(good, part.position, last_before)
