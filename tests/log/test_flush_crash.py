@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import errno
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from stratalog.errors import DiskError
+from stratalog.errors import DiskError, UsageError
 from stratalog.files.disk import Path as DiskPath
 from stratalog.files.names import LOG_START_OFFSET_CHECKPOINT
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.records.control import ControlType
 from tests.log.crashing import fill, new_disk, opened, value_of, values
 from tests.log.model import Machine, ManualClock, ManualScheduler, append_marker, batch, produced
+from tests.waiting import PATIENCE_S, AwaitedLock
 
 MOST = 300  # images of one power cut: without the syncs there are very many
 
@@ -140,7 +142,7 @@ class StoppedDisk(SimulatedDisk):
         if self.is_armed and LOG_START_OFFSET_CHECKPOINT in str(path):
             self.is_armed = False
             self.reached.set()
-            assert self.go_on.wait(60)
+            assert self.go_on.wait(PATIENCE_S)
             if self.fails:
                 raise DiskError(path, "a test", errno.EIO)
         super().sync(path)
@@ -157,14 +159,13 @@ def test_a_start_that_another_thread_is_storing_is_acknowledged_only_when_it_is_
         fill(log, 4)
         log.flush()
         disk.is_armed = True
+        lock = log.log._guard.flush_lock = AwaitedLock()
         first = threading.Thread(target=log.delete_records, args=(2,))
         first.start()
-        assert disk.reached.wait(60)
-        second = threading.Thread(
-            target=lambda: acknowledged.append((log.delete_records(2), disk.crash(MOST)))
-        )
+        assert disk.reached.wait(PATIENCE_S)
+        second = lock.waiter(lambda: acknowledged.append((log.delete_records(2), disk.crash(MOST))))
         second.start()
-        second.join(0.2)
+        assert lock.is_awaited.wait(PATIENCE_S)
 
         disk.go_on.set()
         first.join()
@@ -190,11 +191,12 @@ def test_a_start_whose_storing_failed_in_another_thread_is_not_acknowledged(dire
             except DiskError as error:
                 outcomes.append(error.errno)
 
-        threads = [threading.Thread(target=delete) for _ in range(2)]
+        lock = log.log._guard.flush_lock = AwaitedLock()
+        threads = [threading.Thread(target=delete), lock.waiter(delete)]
         threads[0].start()
-        assert disk.reached.wait(60)
+        assert disk.reached.wait(PATIENCE_S)
         threads[1].start()
-        threads[1].join(0.2)
+        assert lock.is_awaited.wait(PATIENCE_S)
         disk.go_on.set()
         for thread in threads:
             thread.join()
@@ -228,6 +230,33 @@ def test_a_start_whose_storing_was_interrupted_is_stored_by_the_next_call(
         images = disk.crash(MOST)
 
     assert {start for start, _, _ in found_on(images, directory)} == {2}
+
+
+@pytest.mark.parametrize("comes_at", ["read", "write", "sync", "rename"])
+def test_a_start_that_a_signal_handler_was_told_is_stored_is_there_after_a_power_cut(
+    directory: Path, comes_at: str
+) -> None:
+    """The call that it interrupted wrote the older start over it."""
+    disk = new_disk(directory)
+    told: list[int] = []
+
+    def handler(action: str, path: DiskPath) -> None:
+        del path
+        if action.startswith(comes_at):
+            disk.before_step = None
+            with suppress(UsageError):
+                told.append(log.delete_records(5))
+
+    with opened(directory, disk) as log:
+        fill(log, 6)
+        log.delete_records(1)
+        log.flush()
+        disk.before_step = handler
+        told.append(log.delete_records(4))
+        assert disk.before_step is None
+        images = disk.crash(MOST)
+
+    assert {start for start, _, _ in found_on(images, directory)} == {max(told)}
 
 
 def test_deleting_the_same_records_again_reads_no_checkpoint(directory: Path) -> None:

@@ -116,27 +116,43 @@ def test_an_append_that_is_interrupted_fails_the_log(monkeypatch: pytest.MonkeyP
 
 def test_a_signal_handler_in_the_middle_of_a_change_is_refused(guard: LogGuard) -> None:
     """Both locks are reentrant: the handler runs in the thread that has them."""
-    with guard.changing(), pytest.raises(UsageError, match="signal handler"), guard.changing():
-        pass
-    with guard.changing(), pytest.raises(UsageError, match="signal handler"), guard.flushing():
-        pass
-    with guard.flushing(), pytest.raises(UsageError, match="signal handler"), guard.flushing():
-        pass
+    for interrupted in (guard.changing, guard.flushing):
+        for enter in (guard.changing, guard.flushing, guard.holding):
+            with interrupted(), pytest.raises(UsageError, match="signal handler"), enter():
+                pass
 
-    with guard.flushing(), guard.changing():  # as a truncation does
+    with guard.flushing() as inside, inside.changing():  # as a truncation does
         pass
     assert guard.is_changeable
 
 
 def test_whoever_holds_back_other_changes_may_change_the_log(guard: LogGuard) -> None:
-    with guard.holding(), guard.holding():
-        with guard.changing():
+    with guard.holding() as first, first.holding() as holder:
+        with holder.changing():
             pass
-        with guard.flushing(), guard.changing():
-            pass
+        with holder.flushing(), holder.changing():
+            holder.check_outside()
 
-    with guard.changing(), pytest.raises(UsageError), guard.changing():
-        pass
+
+def test_a_signal_handler_is_not_taken_for_who_holds_back_other_changes(guard: LogGuard) -> None:
+    """It appended to a log that was being moved, and the record was deleted with the old log."""
+    with guard.holding() as holder:
+        for enter in (guard.changing, guard.flushing, guard.holding):
+            with pytest.raises(UsageError, match="signal handler"), enter():
+                pass
+            with holder.changing(), pytest.raises(UsageError, match="signal handler"), enter():
+                pass
+
+
+def test_only_the_object_that_holding_yields_changes_a_log_that_is_held() -> None:
+    log = Machine().open()
+    with log.holding_changes() as held:
+        held.append_as_leader(batch(b"a"), leader_epoch=0)
+        with pytest.raises(UsageError, match="signal handler"):
+            log.append_as_leader(batch(b"b"), leader_epoch=0)
+
+    log.append_as_leader(batch(b"c"), leader_epoch=0)
+    assert log.log_end_offset == held.log_end_offset == 2
 
 
 def test_another_thread_is_not_taken_for_a_signal_handler(guard: LogGuard) -> None:

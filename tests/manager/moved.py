@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+
 from stratalog.files.simulated import SimulatedDisk
 from stratalog.log.log import Log
 from stratalog.manager.manager import LogManager
+from stratalog.manager.moving import take_marks_of
 from tests.log.model import batch, read_all
 from tests.manager.running import ORDERS
 from tests.manager.test_manager_crashes import manager_on
+from tests.waiting import PATIENCE_S, AwaitedLock
 
 PLACES = ("/disk-1", "/disk-2", "/disk-3")
 SETTINGS = {"internal.segment.bytes": 250, "segment.index.bytes": 120, "index.interval.bytes": 1}
@@ -79,3 +85,14 @@ class Story:
 def cut_and_append(story: Story) -> None:
     story.truncate_to(2)
     story.append(b"C", b"D", b"E", b"F")
+
+
+def wait_in_swap(monkeypatch: pytest.MonkeyPatch, lock: AwaitedLock, waiter: threading.Thread) -> None:
+    """Start a thread in the middle of the next swap, which goes on when the thread waits for the lock."""
+
+    def take_marks_when_it_waits(copy: Log, source: Log) -> None:
+        waiter.start()
+        assert lock.is_awaited.wait(PATIENCE_S)
+        take_marks_of(copy, source)
+
+    monkeypatch.setattr("stratalog.manager.copies.take_marks_of", take_marks_when_it_waits)

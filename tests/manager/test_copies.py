@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 
 from stratalog.errors import LogClosedError, LogDeletedError, LogMovedError, UsageError
 from stratalog.files.names import TopicPartition
+from stratalog.log.log import Log
 from stratalog.log.reading import Isolation
 from stratalog.manager.copies import Copies
 from stratalog.manager.manager import LogManager
 from stratalog.manager.moving import catch_up
 from tests.log.model import read_all
 from tests.manager.compacting import CLEAN, RETENTION_MS, SET_SIZE, clean, compacted, copy_some, put, table
-from tests.manager.moved import PLACES, SINGLES, Story, cut_and_append
+from tests.manager.moved import PLACES, SINGLES, Story, cut_and_append, wait_in_swap
 from tests.manager.running import (
     ORDERS,
     Node,
@@ -28,9 +30,9 @@ from tests.manager.running import (
     filled,
     values,
 )
+from tests.waiting import PATIENCE_S, AwaitedLock
 
 APPENDS = 421
-PATIENCE_S = 60
 
 
 def test_a_copy_on_its_way_is_found_again_after_a_restart(tmp_path: Path) -> None:
@@ -263,7 +265,9 @@ def test_no_append_is_lost_while_a_log_moves_to_and_fro(tmp_path: Path) -> None:
             assert refused
 
 
-def test_an_append_that_waits_for_the_swap_is_refused(tmp_path: Path) -> None:
+def test_an_append_that_waits_for_the_swap_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one that would have been acknowledged, and only be in the -delete directory."""
     first, second = tmp_path / "a", tmp_path / "b"
     with Node(first, second).running() as manager:
@@ -277,14 +281,56 @@ def test_an_append_that_waits_for_the_swap_is_refused(tmp_path: Path) -> None:
             except LogMovedError as error:
                 outcomes.append(error.directory)
 
-        writer = threading.Thread(target=late)
-        with log.holding_changes():
-            writer.start()
-            moved = manager.move_log(ORDERS, second)
+        lock = log._guard.lock = AwaitedLock()
+        writer = lock.waiter(late)
+        wait_in_swap(monkeypatch, lock, writer)
+        moved = manager.move_log(ORDERS, second)
         writer.join(PATIENCE_S)
 
         assert outcomes == [moved.directory]
         assert values(moved) == [b"a"]
+
+
+USES: dict[str, Callable[[Story], object]] = {
+    "append": lambda story: story.append(b"late"),
+    "append to the copy": lambda story: append(copy_of(story), b"late"),
+    "flush the copy": lambda story: copy_of(story).flush(),
+    "truncate_to": lambda story: story.truncate_to(4),
+    "delete_records": lambda story: (story.log.delete_records(3), story.give_up_before(3)),
+    "move": lambda story: story.manager.move_log(ORDERS, PLACES[1]),
+    "move to another directory": lambda story: story.manager.move_log(ORDERS, PLACES[2]),
+    "swap": lambda story: story.manager.replace_current_with_future_log(ORDERS),
+    "async_delete": lambda story: story.manager.async_delete(ORDERS),
+}
+
+
+def copy_of(story: Story) -> Log:
+    copy = story.manager.get_log(ORDERS, is_future=True)
+    return story.log if copy is None else copy
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_signal_handler_in_the_middle_of_a_swap_is_refused_at_each_step(use: str) -> None:
+    """An append was acknowledged, and only in the log that was then deleted."""
+    story = Story()
+    story.append_each(*SINGLES)
+    log, told = story.log, list[type[BaseException]]()
+
+    def handler(*_: object) -> None:
+        if log._guard.lock._is_owned():
+            story.disk.before_step = None
+            with pytest.raises((UsageError, LogMovedError)) as raised:
+                USES[use](story)
+            told.append(raised.type)
+            story.disk.before_step = handler
+
+    story.disk.before_step = handler
+    moved = story.move()
+    story.disk.before_step = None
+
+    assert told.count(UsageError) > 10
+    story.log = moved
+    story.judge(moved)
 
 
 def test_a_copy_on_its_way_to_another_directory_gives_way(tmp_path: Path) -> None:

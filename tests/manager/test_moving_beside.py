@@ -7,7 +7,6 @@ known from a list of what was appended, never from a file.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +19,9 @@ from stratalog.manager import moving
 from stratalog.manager.moving import catch_up
 from stratalog.records.control import ControlType
 from tests.log.model import append_marker, batch, produced, read_all
-from tests.manager.moved import PLACES, SINGLES, Story, cut_and_append
+from tests.manager.moved import PLACES, SINGLES, Story, cut_and_append, wait_in_swap
 from tests.manager.running import ORDERS
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, AwaitedLock
 
 SET_SIZE = len(batch(b"0"))
 
@@ -190,7 +189,7 @@ def test_a_move_that_another_run_began_goes_on_after_the_log_was_changed(change:
     story.judge(story.move())
 
 
-def test_a_truncation_that_waits_for_the_swap_is_refused() -> None:
+def test_a_truncation_that_waits_for_the_swap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story()
     story.append_each(*SINGLES)
     old, outcomes = story.log, []
@@ -201,10 +200,10 @@ def test_a_truncation_that_waits_for_the_swap_is_refused() -> None:
         except LogMovedError as error:
             outcomes.append(error.directory)
 
-    other = threading.Thread(target=late)
-    with old.holding_changes():
-        other.start()
-        moved = story.move()
+    lock = old._guard.flush_lock = AwaitedLock()
+    other = lock.waiter(late)
+    wait_in_swap(monkeypatch, lock, other)
+    moved = story.move()
     other.join(PATIENCE_S)
 
     assert outcomes == [moved.directory]

@@ -91,6 +91,10 @@ class Checkpoint:
         """Replace the file by the result of `change`, unless that is the same; True if it was written."""
         return self._file.update(change, read=self.read)
 
+    def check_outside(self) -> None:
+        """UsageError if this thread is in the middle of a write of the file."""
+        self._file.check_outside()
+
     def write_closed(self, logs: Iterable[CheckpointMarks], *, are_all: bool) -> bool:
         """Bring the file up to date with logs that are closed; True if it was written.
 

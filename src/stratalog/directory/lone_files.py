@@ -67,6 +67,10 @@ class LoneStart:
             self._file.write_latest(lambda: change({}))
             return True
 
+    def check_outside(self) -> None:
+        """UsageError if this thread is in the middle of a write of the file."""
+        self._file.check_outside()
+
 
 class LoneFiles:
     """The files in a partition's directory that describe its state while it is a lone log."""

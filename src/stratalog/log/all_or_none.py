@@ -33,7 +33,7 @@ def append_all(
         for data in sets
     ]
     guard, marks = parts.guard, parts.marks
-    with guard.flushing(), guard.changing():  # both locks, because truncating needs both
+    with guard.flushing() as inside, inside.changing():  # both locks, because truncating needs both
         start = marks.end.offset
         infos = appender.prepare_all(infos, leader_epoch)
         with marks.holding_high_watermark():

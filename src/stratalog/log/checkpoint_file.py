@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
 from stratalog.files.disk import Disk, Path, changing
@@ -24,6 +25,7 @@ from stratalog.files.names import TopicPartition, parse_number
 from stratalog.files.paths import parent_path
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT32_MAX, INT64_MAX, INT64_MIN
+from stratalog.log.guard import refuse_if_inside
 
 VERSION = 0
 
@@ -127,12 +129,16 @@ def _number_field(text: str, lowest: int, highest: int) -> int:
 
 
 class OffsetCheckpointFile:
-    """One of the offset checkpoints of a log directory; thread-safe."""
+    """One of the offset checkpoints of a log directory; thread-safe.
+
+    A signal handler in the middle of a write is refused: the older offsets would be written over its newer
+    ones.
+    """
 
     def __init__(self, disk: DiskReader, path: Path) -> None:
         self.path = path
         self._disk = disk
-        self._lock = threading.RLock()
+        self._lock: Any = threading.RLock()  # Any: its `_is_owned` is missing in its type
         self._is_in_doubt = False  # a write has failed or was interrupted: its rename may not be synced
 
     def read(self) -> dict[TopicPartition, int]:
@@ -141,20 +147,19 @@ class OffsetCheckpointFile:
             data = self._disk.read_file(self.path)
             return {} if data is None else parse_offsets(data, self.path)
 
+    def check_outside(self) -> None:
+        """UsageError if this thread is in the middle of a write of the file, which a handler interrupts."""
+        refuse_if_inside(os.fspath(self.path), self._lock)
+
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the file by these offsets (`with_lines`); on the device when this returns."""
-        lines = [
-            f"{topic} {partition} {offset}" for (topic, partition), offset in with_lines(offsets).items()
-        ]
-        with self._lock:
-            self._is_in_doubt = True
-            write_checkpoint(changing(self._disk), self.path, lines)
-            self._is_in_doubt = False
+        with self._writing():
+            self._write(offsets)
 
     def write_latest(self, make: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """As `write`, but gets the offsets while nobody else writes, so that they are never outdated."""
-        with self._lock:
-            self.write(make())
+        with self._writing():
+            self._write(make())
 
     def update(
         self,
@@ -168,12 +173,12 @@ class OffsetCheckpointFile:
         Nobody else writes meanwhile. The argument `read` replaces the method `read`, for a caller that
         accepts a damaged file.
         """
-        with self._lock:
+        with self._writing():
             known = self.read() if read is None else read()
             wanted = with_lines(change(known))
             if wanted == known and not self._is_in_doubt:
                 return False
-            self.write(wanted)
+            self._write(wanted)
             return True
 
     def write_if_directory_exists(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -183,6 +188,20 @@ class OffsetCheckpointFile:
         except DiskError:
             if directory_exists(self._disk, self.path):
                 raise
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self.check_outside()
+        with self._lock:
+            yield
+
+    def _write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        lines = [
+            f"{topic} {partition} {offset}" for (topic, partition), offset in with_lines(offsets).items()
+        ]
+        self._is_in_doubt = True
+        write_checkpoint(changing(self._disk), self.path, lines)
+        self._is_in_doubt = False
 
 
 def with_lines(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

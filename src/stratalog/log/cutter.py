@@ -31,7 +31,7 @@ class Cutter:
 
     `cuts_count` grows with each cut: a thread that read the log meanwhile may have seen removed records.
     Truncation needs both locks of the log; retention takes them itself, because it waits for the device in
-    between.
+    between. A cut that could not be stored, in a signal handler, is refused before it is begun.
     """
 
     __slots__ = (
@@ -113,6 +113,7 @@ class Cutter:
             raise out_of_range(offset, marks.log_start_offset, marks.high_watermark.offset)
         if offset <= marks.log_start_offset:
             return False
+        self._check_marks()
         # In one line, so that no interrupt comes in between; the count last, as `keep_start` reads it first.
         marks.log_start_offset, self._raises_count = offset, self._raises_count + 1
         self._epochs.truncate_from_start(offset)
@@ -133,8 +134,9 @@ class Cutter:
         cut some files may have their old names, but records below the start are not part of the log.
         """
         guard = self._guard
-        with guard.flush_lock:  # no other segment is removed meanwhile
-            with guard.changing():
+        with guard.flushing() as inside:  # no other segment is removed meanwhile
+            with inside.changing():
+                self._check_marks()
                 gone = [found for found in self.retention() if found.is_deleted]
                 if not gone:
                     return ()
@@ -144,7 +146,7 @@ class Cutter:
                 segments = tuple(self._segments)
                 self.raise_start(segments[len(gone)].base_offset)
             self.keep_start()
-            with guard.changing(), guard.writing():
+            with inside.changing(), guard.writing():
                 self._segments.remove(segments[: len(gone)])
                 for rule in Rule:
                     going = [
@@ -166,6 +168,7 @@ class Cutter:
         if self._segments.first.base_offset > offset:
             self.truncate_fully_and_start_at(offset)
             return True
+        self._check_marks()
         self._lower_marks(offset)
         with self._guard.writing():
             dropped = self._segments.above(offset)
@@ -183,6 +186,7 @@ class Cutter:
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything; the log continues at an offset."""
+        self._check_marks()
         self._lower_marks(offset)
         with self._guard.writing():
             # Without a segment, only the stored start says where the log continues: first at the old start,
@@ -200,6 +204,10 @@ class Cutter:
             self._rebuild_producers(offset)
             self._marks.set_high_watermark(self._marks.end)
             self._settle(offset)
+
+    def _check_marks(self) -> None:
+        if self._kept_marks is not None:
+            self._kept_marks.check_outside()
 
     def _lower_marks(self, offset: int) -> None:
         """Before records are cut off: lower the recovery point, and the stored marks that follow the end."""

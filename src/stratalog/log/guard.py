@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from stratalog.errors import DiskError, LogClosedError, StratalogError, UsageError, WrongProcessError
 from stratalog.files.processes import Opener
 
 if TYPE_CHECKING:
     from stratalog.log.folder import LogFolder
+    from stratalog.log.log import Log
+
+AnyLog = TypeVar("AnyLog", bound="Log")
 
 
 class LogGuard:
@@ -26,13 +30,13 @@ class LogGuard:
     A log that has failed stays failed: memory and disk may differ, so nothing more is written. `refusal` says
     why a log can be read but not changed: it was moved, deleted, or inherited by a child process.
 
-    A thread that has a lock already may take it again only in `holding`. Otherwise it is a signal handler
-    that has interrupted a change, which is half done.
+    A thread that has a lock already may not take it again: it is a signal handler that has interrupted a
+    change, which is half done. Only the code that took the lock may, with a `Holder`. What it calls uses the
+    locks directly.
     """
 
     __slots__ = (
         "_folder",
-        "_holders_count",
         "_opener",
         "failure",
         "flush_lock",
@@ -44,7 +48,6 @@ class LogGuard:
     def __init__(self, folder: LogFolder) -> None:
         self.flush_lock: Any = threading.RLock()  # Any: its `_is_owned` is missing in its type
         self.lock: Any = threading.RLock()
-        self._holders_count = 0
         self.failure: DiskError | None = None
         self.is_closed = False
         self.refusal: Callable[[], StratalogError] | None = None
@@ -64,35 +67,27 @@ class LogGuard:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the lock of a log that may be changed. A DiskError inside the block fails the log."""
-        if self.lock._is_owned():
-            self.check_outside()
-        with self.lock:
-            self.check_changeable()
-            with self.failing():
-                yield
-
-    @contextmanager
-    def flushing(self) -> Iterator[None]:
-        """Hold the flush lock, which a change or a flush of this same thread must not have."""
         self.check_outside()
-        with self.flush_lock:
+        with Holder(self).changing():
             yield
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
-        """Hold both locks of a log that may be changed; inside the block this thread may change the log."""
-        with self.flush_lock, self.lock:
-            self.check_changeable()
-            self._holders_count += 1
-            try:
-                yield
-            finally:
-                self._holders_count -= 1
+    def flushing(self) -> Iterator[Holder]:
+        """Hold the flush lock; inside, only this `Holder` lets the log be changed by this thread."""
+        self.check_outside()
+        with Holder(self).flushing() as holder:
+            yield holder
+
+    @contextmanager
+    def holding(self) -> Iterator[Holder]:
+        """Hold both locks of a log that may be changed; inside, only this `Holder` lets it be changed."""
+        self.check_outside()
+        with Holder(self).holding() as holder:
+            yield holder
 
     def check_outside(self) -> None:
         """UsageError if this thread is in the middle of a change or a flush, which a handler interrupts."""
-        if not self._holders_count or not self.lock._is_owned():
-            refuse_if_inside(self._folder.path, self.lock, self.flush_lock)
+        refuse_if_inside(self._folder.path, self.lock, self.flush_lock)
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -136,14 +131,56 @@ class LogGuard:
             raise self.refusal()
 
 
+class Holder:
+    """Takes locks that its thread may have already, as a `LogGuard` does. A signal handler has no holder."""
+
+    __slots__ = ("_guard",)
+
+    def __init__(self, guard: LogGuard) -> None:
+        self._guard = guard
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        with self._guard.lock:
+            self._guard.check_changeable()
+            with self._guard.failing():
+                yield
+
+    @contextmanager
+    def flushing(self) -> Iterator[Self]:
+        with self._guard.flush_lock:
+            yield self
+
+    @contextmanager
+    def holding(self) -> Iterator[Self]:
+        with self._guard.flush_lock, self._guard.lock:
+            self._guard.check_changeable()
+            yield self
+
+    def check_outside(self) -> None:
+        """Refuses nothing."""
+
+
+@contextmanager
+def held(log: AnyLog) -> Iterator[AnyLog]:
+    """Hold a log; yields another object for the same log, with which alone it can be changed inside.
+
+    The caller and a signal handler are the same thread, so only the object can tell them apart.
+    """
+    with log._entry.holding() as holder:
+        mine = copy.copy(log)
+        mine._entry = holder
+        yield mine
+
+
 def refuse_if_inside(path: str, *locks: Any) -> None:
-    """UsageError if this thread has one of these locks of a log.
+    """UsageError if this thread has one of these locks of a log or of a checkpoint.
 
     Such a lock could be taken once more, in the middle of a change. Then two records got the same offset.
     """
     if any(lock._is_owned() for lock in locks):
         raise UsageError(
-            f"{path}: this thread is in the middle of a call that changes, flushes or closes this log, and a "
-            "signal handler (or other code that interrupts it) must not use the log meanwhile. Let a handler "
+            f"{path}: this thread is in the middle of a call that changes, flushes or closes a log, and a "
+            "signal handler (or other code that interrupts it) must not use a log meanwhile. Let a handler "
             "only ask the program to stop: see stratalog.graceful_stop."
         )

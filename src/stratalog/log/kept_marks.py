@@ -23,6 +23,7 @@ class MarkFile(Protocol):
     """An offset checkpoint that can be changed while others write to it too."""
 
     def update(self, change: Callable[[PartitionOffsets], PartitionOffsets]) -> bool: ...
+    def check_outside(self) -> None: ...
 
 
 class KeptMarks:
@@ -34,6 +35,14 @@ class KeptMarks:
         self._key = topic_partition
         self._starts = starts
         self._ends = ends
+
+    def check_outside(self) -> None:
+        """UsageError if this thread is in the middle of a write of one of the files, perhaps for another log.
+
+        Called before a change, which could not be stored.
+        """
+        for file in (self._starts, *self._ends):
+            file.check_outside()
 
     def keep_start(self, start: Callable[[], int | None]) -> None:
         """Store where the log starts; None: at the base offset of its first segment.

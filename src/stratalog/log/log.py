@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from stratalog.config import LogConfig
 from stratalog.errors import DiskError, LogClosedError, LogMovedError, UsageError
@@ -27,6 +27,7 @@ from stratalog.log.appender import AnySet, Appender
 from stratalog.log.closer import Closer
 from stratalog.log.cutter import Cutter
 from stratalog.log.flusher import Flusher
+from stratalog.log.guard import Holder, LogGuard, held
 from stratalog.log.kept_marks import KeptMarks
 from stratalog.log.new_records import to_offset
 from stratalog.log.offsets import Cuts, OffsetMetadata, OffsetSnapshot
@@ -67,6 +68,7 @@ class Log:
         self._parts = parts
         self._guard, self._folder, self._marks = parts.guard, parts.folder, parts.marks
         self.check_outside = parts.guard.check_outside  # UsageError in a handler that interrupts a change
+        self._entry: LogGuard | Holder = parts.guard
         self._flusher = Flusher(parts, recovery_point=recovery_point)
         self._roller = Roller(parts, self._flusher)
         self._appender = Appender(parts, self._roller, config)
@@ -232,8 +234,8 @@ class Log:
             return given
         guard, appender = self._guard, self._appender
         # The same as `changing` and `writing`, written out: the generators would take as long as the write.
-        if guard.lock._is_owned():
-            guard.check_outside()
+        if guard.lock._is_owned() or guard.flush_lock._is_owned():  # the latter for `flush.messages` below
+            self._entry.check_outside()
         with guard.lock:
             if guard.failure is not None or guard.is_closed or guard.refusal is not None:
                 guard.check_changeable()
@@ -259,12 +261,12 @@ class Log:
 
     def roll(self, expected_base: int = 0) -> LogSegment:
         """Begin a new segment at the log's end, or at `expected_base` if that is above it."""
-        with self._guard.changing():
+        with self._entry.changing():
             return self._roller.roll(expected_base)
 
     def advance_to(self, offset: int) -> None:
         """Continue the log at an offset above its end: compaction has removed everything in between."""
-        with self._guard.changing():
+        with self._entry.changing():
             if offset > self._marks.end.offset:
                 self._roller.roll(offset)
                 self._marks.end = OffsetMetadata(offset, offset, 0)
@@ -272,14 +274,14 @@ class Log:
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
         """Record a new leader's epoch before its first record."""
-        with self._guard.changing():
+        with self._entry.changing():
             self.epochs.assign(epoch, start_offset)
 
     # Flush, close
 
     def flush(self, *, force: bool = False) -> None:
         """Return when all records and the start are on the device; `force`: also an empty segment's files."""
-        with self._guard.flushing(), self._guard.failing():
+        with self._entry.flushing(), self._guard.failing():
             self._guard.check_changeable()
             end_offset = self._marks.end.offset
             self._flusher.flush_up_to(end_offset + 1 if force else end_offset)
@@ -293,11 +295,10 @@ class Log:
     def close(self) -> None:
         """Flush, write a snapshot at the end, trim the indexes, as a clean shutdown does.
 
-        Calling it again has no effect. A log that has failed still syncs its records if it can (`is_saved`
-        says whether), and its failure is raised, because it was not closed cleanly. A log that was moved or
-        deleted, or that the parent process has open, is closed without writing.
+        Calling it again has no effect. A log that has failed still syncs its records if it can (`is_saved`),
+        and its failure is raised. One that was moved, deleted or opened by the parent is closed unwritten.
         """
-        with self._guard.flushing(), self._guard.lock:
+        with self._entry.flushing(), self._guard.lock:
             self._closer.close()
 
     def close_handlers(self) -> None:
@@ -337,9 +338,10 @@ class Log:
 
     def increment_log_start_offset(self, offset: int) -> bool:
         """Delete the records below an offset; True if this moved the start, which is then on the device."""
-        with self._guard.changing():
-            is_news = self._cutter.raise_start(offset)
-        self._cutter.keep_raised_start()  # without the lock: appends do not wait for the device
+        with self._entry.flushing() as inside:  # only this lock for the device: appends do not wait
+            with inside.changing():
+                is_news = self._cutter.raise_start(offset)
+            self._cutter.keep_raised_start()
         return is_news
 
     @property
@@ -371,20 +373,18 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Remove the batch of an offset, and everything after it; False if the log ends at or before it.
 
-        The records are gone permanently when this returns. A crash meanwhile leaves a prefix of the log with
-        at least all records that stay.
+        Permanently, when this returns; a crash meanwhile leaves a prefix with at least all records that stay.
         """
         offset = to_offset(offset)
         if offset < 0:
             raise UsageError(f"truncation to {offset}: an offset cannot be negative.")
-        with self._guard.flushing(), self._guard.changing():
+        with self._entry.flushing() as inside, inside.changing():
             return self._cutter.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything; the log continues at an offset. No crash brings removed records back."""
-        offset = to_offset(offset)
-        with self._guard.flushing(), self._guard.changing():
-            self._cutter.truncate_fully_and_start_at(offset, log_start_offset)
+        with self._entry.flushing() as inside, inside.changing():
+            self._cutter.truncate_fully_and_start_at(to_offset(offset), log_start_offset)
 
     def clean(
         self,
@@ -417,9 +417,9 @@ class Log:
 
     # Where it is
 
-    def holding_changes(self) -> AbstractContextManager[None]:
-        """Make every other thread that would change the log wait; reads go on."""
-        return self._guard.holding()
+    def holding_changes(self) -> AbstractContextManager[Self]:
+        """Make all other changes wait; reads go on. Yields this log for the caller, who may change it."""
+        return held(self)
 
     def retire(self, directory: str, refusal: Callable[[], LogClosedError]) -> None:
         """Rename the directory of a log that no longer serves its partition; later changes raise `refusal`.
@@ -427,20 +427,20 @@ class Log:
         Waiting appends are refused, so that no acknowledged record is only in the old log. Kafka closes the
         old log of a move, or lets appends go on in it.
         """
-        with self._guard.flush_lock, self._guard.changing():
+        with self._entry.flushing() as inside, inside.changing():
             self._guard.refusal = refusal
             self._folder.rename(directory, self.segments, self.epochs)
 
     def rename_directory(self, directory: str) -> None:
         """Rename the partition's directory; on the device when this returns. Reads go on."""
-        with self._guard.flush_lock, self._guard.changing():
+        with self._entry.flushing() as inside, inside.changing():
             self._folder.rename(directory, self.segments, self.epochs)
 
     # Producers
 
     def take_over_producers(self, other: Log) -> None:
         """Add the producer state of another copy of the same records; the copy must not change meanwhile."""
-        with self._guard.changing(), self._guard.writing():
+        with self._entry.changing(), self._guard.writing():
             self.producers.take_over(other.producers.producers)
             self._marks.update_first_unstable()
 

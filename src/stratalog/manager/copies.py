@@ -16,11 +16,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from stratalog.directory.pending_move import PendingMove, forget_move, note_move
 from stratalog.errors import LogMovedError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.names import TopicPartition
+from stratalog.log.guard import refuse_if_inside
 from stratalog.log.log import Log
 from stratalog.manager.cleaner_manager import LogCleanerManager
 from stratalog.manager.homes import Homes
@@ -41,7 +43,7 @@ class Copies:
         self._homes = homes
         self._moving: set[TopicPartition] = set()
         self._unproven: set[TopicPartition] = set()
-        self._fillers: dict[TopicPartition, threading.Lock] = {}
+        self._fillers: dict[TopicPartition, Any] = {}  # Any: an RLock's `_is_owned` is missing in its type
 
     def begin(self, topic_partition: TopicPartition) -> None:
         """Pause the cleaning of a log before its copy is begun."""
@@ -71,8 +73,13 @@ class Copies:
 
         Two threads that fill the same copy would each see only a part of the truncations.
         """
-        with self._fillers.setdefault(topic_partition, threading.Lock()):
+        with self._fillers.setdefault(topic_partition, threading.RLock()):
             yield
+
+    def check_outside(self, topic_partition: TopicPartition) -> None:
+        """UsageError if this thread is moving the log already: a signal handler, which would wait forever."""
+        if (lock := self._fillers.get(topic_partition)) is not None:
+            refuse_if_inside(str(topic_partition), lock)
 
     def fill(self, source: Log, copy: Log) -> None:
         """Copy nearly all of a log while it is in use; the caller copies the rest while appends wait."""
@@ -87,7 +94,7 @@ class Copies:
         """Replace a log by its copy, which must be complete; the old log is deleted."""
         key, do = source.topic_partition, self._homes
         old_home, home = do.of(source), do.of(copy)
-        with source.holding_changes():
+        with source.holding_changes() as source, copy.holding_changes() as copy:
             if copy.log_end_offset != source.log_end_offset:
                 raise no_copy(key)
             if key in self._unproven or source.cuts.lowest_end < copy.log_end_offset:

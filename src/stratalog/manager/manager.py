@@ -366,8 +366,7 @@ class LogManager:
     def replace_current_with_future_log(self, topic_partition: PartitionKey) -> ManagedLog:
         """Replace a log by its copy, which must be complete; the old log is deleted.
 
-        Appends to the old log wait meanwhile, and are then refused with a LogMovedError, so that none is
-        lost.
+        Appends to the old log wait, and are then refused with a LogMovedError, so that none is lost.
         """
         topic_partition = TopicPartition.of(topic_partition)
         with self._life.lock:
@@ -382,23 +381,24 @@ class LogManager:
     def move_log(self, topic_partition: PartitionKey, directory: Path) -> ManagedLog:
         """Move a log to another directory: copied while it is in use, then swapped. Returns the new one.
 
-        The log is not cleaned meanwhile. The old `Log` object can be read from for a while; changing or
-        flushing it after the swap raises a LogMovedError. If another thread is moving the log to the same
-        directory, this call waits for that move. If that thread moves it to another directory, its move ends
-        with a LogDeletedError.
-        UsageError if the log is there already.
+        The log is not cleaned meanwhile. The old `Log` object can be read for a while; changing or flushing
+        it after the swap raises a LogMovedError. If another thread is moving the log to the same directory,
+        this waits for it; its move to another one ends with a LogDeletedError. UsageError if it is there now.
         """
         key = TopicPartition.of(topic_partition)
         self._life.check_opener()
+        self._copies.check_outside(key)
         self._give_way(key, directory)
         with self._copies.filling(key):
             source = self._give_way(key, directory)
             topic_id = topic_id_of(self._opening.disk, source.directory)
             copy = self.get_or_create_log(key, topic_id=topic_id, is_future=True, directory=directory)
             self._copies.fill(source, copy)
-            with self._life.lock, source.holding_changes(), copy.holding_changes():
-                catch_up(source, copy)
-                return self.replace_current_with_future_log(key)
+            with self._life.lock, source.holding_changes() as held, copy.holding_changes() as held_copy:
+                self._life.check_open()
+                catch_up(held, held_copy)
+                self._copies.swap(held, held_copy)
+            return copy
 
     def _give_way(self, key: TopicPartition, directory: Path) -> ManagedLog:
         """Delete a copy that was meant for another directory, as Kafka does; returns the log itself."""

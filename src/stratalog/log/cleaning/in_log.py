@@ -75,7 +75,7 @@ class LogCompaction:
         guard = self._guard
         # The flush comes first: a record may be removed only when the record that replaces it is on the
         # device.
-        with guard.flush_lock, guard.failing():
+        with guard.flushing(), guard.failing():
             guard.check_usable()
             self._flusher.flush_up_to(min(first_uncleanable_offset, self._marks.end.offset))
         with guard.lock:
@@ -118,7 +118,7 @@ class LogCompaction:
     def _replace(self, new: Sequence[LogSegment], old: Sequence[SegmentReader]) -> None:
         """Replace old segments by new ones, whose files end in .cleaned."""
         guard = self._guard
-        with guard.flush_lock, guard.changing():
+        with guard.flushing() as inside, inside.changing():
             if self._cutter.cuts_count != self._cuts_count:
                 for segment in new:
                     segment.delete()
