@@ -72,6 +72,43 @@ with loading, mine:
         assert running.end() == (0, ["0"], "")
 
 
+@forks
+def test_an_import_that_uses_logging_is_not_held_up_by_a_fork_that_waits_for_it() -> None:
+    """The handlers of a fork are called from the newest to the oldest, and that of logging takes its lock."""
+    program = """
+import os, signal, sys, threading
+from stratalog import forks
+
+signal.alarm(100)
+assert "logging" not in sys.modules
+is_importing, waits = threading.Event(), threading.Event()
+
+class Told:
+    def acquire(self, blocking=True):
+        waits.set()
+        return forks.loading.acquire(blocking)
+
+    def release(self):
+        forks.loading.release()
+
+def work():
+    with forks.importing():
+        is_importing.set()
+        waits.wait()
+        sys.modules["logging"].getLogger("of a module that is imported")
+
+threading.Thread(target=work).start()
+is_importing.wait()
+forks._held.locks[0] = Told()
+child = os.fork()
+if not child:
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    with Program(program) as running:
+        assert running.end() == (0, ["0"], "")
+
+
 def test_a_fork_waits_without_a_lock_that_another_thread_needs_to_go_on() -> None:
     first, second = threading.RLock(), threading.RLock()
     held = HeldAtFork(first)
