@@ -49,6 +49,7 @@ SCENARIOS = {
     "log/test_log_crash.py": "power cuts at every step of a log's life",
     "log/test_log_threads.py": "one writer and many readers",
     "log/test_reading_beside.py": "readers beside whoever replaces, truncates, deletes and moves segments",
+    "log/test_signal_handlers.py": "signal handlers in the middle of what the same thread does with a log",
     "log/test_truncate_crash.py": "power cuts at every step of a truncation",
     "manager/test_flush_crashes.py": "power cuts before the first checkpoint of a manager",
     "manager/test_manager_crashes.py": "power cuts at every step of a manager's life",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError
+from stratalog.errors import CheckpointNumberError, CorruptCheckpointError, DiskError, UsageError
 from stratalog.files.disk import Disk
 from stratalog.files.disk import Path as DiskPath
 from stratalog.files.names import TopicPartition
@@ -220,3 +220,23 @@ def test_the_quick_way_to_read_offsets_differs_from_the_other_in_nothing(
     assert outcome(lambda: parse_offsets(data, "x")) == outcome(
         lambda: dict(parse_checkpoint(data, _parse_offset, "x"))
     )
+
+
+def test_a_signal_handler_in_the_middle_of_a_write_does_not_write_too() -> None:
+    """Its newer offsets were overwritten by the older ones of the call that it interrupted."""
+    disk = SimulatedDisk.of({"/d/points": b"0\n1\norders 0 1\n"})
+    file = OffsetCheckpointFile(disk, "/d/points")
+    newer = {TopicPartition("orders", 0): 3}
+
+    def change(known: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        for write in (
+            lambda: file.write(newer),
+            lambda: file.write_latest(lambda: newer),
+            lambda: file.update(lambda _: newer),
+        ):
+            with pytest.raises(UsageError, match="signal handler"):
+                write()
+        return {key: offset + 1 for key, offset in known.items()}
+
+    assert file.update(change)
+    assert file.read() == {TopicPartition("orders", 0): 2}
