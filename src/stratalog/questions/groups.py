@@ -37,10 +37,10 @@ _MISSING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A group. `type` is None for a group that has commits, and no record of its own."""
+    """A group. One that has commits, and no record of its own, is a classic group, as for Kafka."""
 
     group: str
-    type: str | None
+    type: str
     generation: int | None
     protocol: str | None
     members: int
@@ -265,7 +265,7 @@ def _uncommitted(
 def _group(name: str, row: dict[str, Any], people: Sequence[GroupMember]) -> ConsumerGroup:
     return ConsumerGroup(
         group=name,
-        type=row.get("type"),
+        type=row.get("type", "classic"),
         generation=row.get("generation"),
         protocol=row.get("protocol"),
         members=sum(each.group == name for each in people),
@@ -320,7 +320,7 @@ def _group_table(found: Sequence[ConsumerGroup]) -> Table:
         rows=[
             [
                 each.group,
-                each.type or "-",
+                each.type,
                 _or_dash(each.generation),
                 each.protocol or "-",
                 str(each.members),
