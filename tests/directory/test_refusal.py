@@ -62,8 +62,9 @@ def test_what_could_not_be_seen_says_nothing_about_the_broker() -> None:
     assert "may or may not" in unseen.consequence
 
 
-def test_a_broker_that_serves_nothing_has_not_refused_to_start() -> None:
-    found = StartupRefusal(RefusalKind.TOPIC_ID, "/one", "x", "It is.", "Do.")
+@pytest.mark.parametrize("kind", [RefusalKind.TOPIC_ID, RefusalKind.WRONG_END, RefusalKind.START_PAST_END])
+def test_a_broker_that_serves_nothing_or_loses_records_has_not_refused_to_start(kind: RefusalKind) -> None:
+    found = StartupRefusal(kind, "/one", "x", "It is.", "Do.")
 
     assert not is_start_refused([found], DIRECTORIES, "/one")
     assert is_start_refused([found, refusal("/one", takes_offline=True)], DIRECTORIES, "/one")
@@ -72,6 +73,8 @@ def test_a_broker_that_serves_nothing_has_not_refused_to_start() -> None:
 def test_the_cause_is_what_the_broker_does() -> None:
     serves_nothing = StartupRefusal(RefusalKind.TOPIC_ID, "/one", "x", "It is.", "Do.")
     full = StartupRefusal(RefusalKind.FULL, "/one", "", "It is.", "Do.")
+    wrong = serves_nothing._replace(kind=RefusalKind.WRONG_END)
+    past = serves_nothing._replace(kind=RefusalKind.START_PAST_END)
 
     assert [
         each.cause
@@ -80,10 +83,14 @@ def test_the_cause_is_what_the_broker_does() -> None:
             refusal("/two", takes_offline=False),
             serves_nothing,
             full,
+            wrong,
+            past,
         )
     ] == [
         "it takes /two offline because of /two/x",
         "it refuses to start because of /two/x",
         "it serves no partition because of /one/x",
         "it has no room on the disk of /one",
+        "it continues a log at a wrong offset because of /one/x",
+        "it deletes a whole log because of /one/x",
     ]

@@ -12,6 +12,7 @@ known_topics       the settings that retention and compaction use, and whether t
 layout             what is in a log directory, and how a broker treats each entry
 locking            takes the locks of log directories; the only code that does
 log_directory      one directory of a session: lock, clean-shutdown file, checkpoints, failure
+log_end_refusals   logs that a broker would delete, overwrite or not read to their end
 lone_files         what `open_log` leaves beside a log, and how a log directory takes it over
 lone_logs          logs of a directory that are, or were, open as lone logs
 meta_properties    meta.properties: which node of which cluster

@@ -35,6 +35,8 @@ class RefusalKind(Enum):
     METADATA_PLACE = "metadata_place"
     METADATA_SNAPSHOT = "metadata_snapshot"
     LOG_END = "log_end"
+    WRONG_END = "wrong_end"
+    START_PAST_END = "start_past_end"
     TXN_INDEX = "txn_index"
     OWNER = "owner"
     READ_ONLY = "read_only"
@@ -76,6 +78,11 @@ class StartupRefusal(NamedTuple):
         """Whether a broker starts, but serves no partition of any topic."""
         return self.kind is RefusalKind.TOPIC_ID
 
+    @property
+    def loses_records(self) -> bool:
+        """Whether a broker starts, and then deletes a log or writes to it at a wrong offset."""
+        return self.kind in (RefusalKind.WRONG_END, RefusalKind.START_PAST_END)
+
     def with_remedy(self, remedy: str) -> StartupRefusal:
         """The same reason with another remedy; unchanged if `is_unseen`."""
         return self if self.is_unseen else self._replace(remedy=remedy)
@@ -88,6 +95,10 @@ class StartupRefusal(NamedTuple):
             return "A broker takes this log directory offline because of it."
         if self.serves_nothing:
             return "A broker starts, but serves no partition of any topic because of it."
+        if self.kind is RefusalKind.WRONG_END:
+            return "A broker starts, and continues the log at a wrong offset because of it."
+        if self.kind is RefusalKind.START_PAST_END:
+            return "A broker starts, and deletes the whole log because of it."
         if self.kind is RefusalKind.FULL:
             return "A broker that cannot write there ends while it starts, or soon after."
         return "A broker refuses to start because of it."
@@ -101,6 +112,10 @@ class StartupRefusal(NamedTuple):
             return f"it takes {self.directory} offline because of {self.path}"
         if self.serves_nothing:
             return f"it serves no partition because of {self.path}"
+        if self.kind is RefusalKind.WRONG_END:
+            return f"it continues a log at a wrong offset because of {self.path}"
+        if self.kind is RefusalKind.START_PAST_END:
+            return f"it deletes a whole log because of {self.path}"
         return f"it refuses to start because of {self.path}"
 
 
@@ -111,9 +126,9 @@ def is_start_refused(
 
     It continues without a directory that it has taken offline, unless that directory has the cluster's
     metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that
-    directory. Reasons that are `is_unseen` or `serves_nothing` are ignored.
+    directory. Reasons that are `is_unseen`, `serves_nothing` or `loses_records` are ignored.
     """
-    found = [each for each in refusals if not (each.is_unseen or each.serves_nothing)]
+    found = [each for each in refusals if not (each.is_unseen or each.serves_nothing or each.loses_records)]
     offline = {each.directory for each in found if each.takes_offline}
     unseen = {each.directory for each in found if each.takes_offline and each.name == META_PROPERTIES}
     if any(not each.takes_offline and each.directory not in unseen for each in found):

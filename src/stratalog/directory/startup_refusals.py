@@ -9,9 +9,10 @@ before loading   a log directory on a read-only file system, which it cannot loc
                  cluster's metadata (metadata_refusals.py)
 while loading    a folder that is not a partition's, a partition twice, a file's name without an offset, a
                  folder in the place of a file, a garbled checkpoint, partition.metadata or leader epochs, an
-                 entry of another version in a .txnindex, a file that it may not read or write, damage at the
-                 end of a log that was shut down cleanly; files are also checked in folders marked -delete and
-                 -stray, which it loads before it removes or keeps them; a full disk (room_refusals.py)
+                 entry of another version in a .txnindex, a file that it may not read or write; files are also
+                 checked in folders marked -delete and -stray, which it loads before it removes or keeps them;
+                 a full disk (room_refusals.py); logs whose end it cannot read, or takes for another one, so
+                 that it deletes records or gives offsets again (log_end_refusals.py)
 after loading    a folder with another topic's id: no partition is served then (topic_id_refusals.py)
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
@@ -29,11 +30,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
-from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.formatting.note import has_format_note
 from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
+from stratalog.directory.log_end_refusals import of_log_ends
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
 from stratalog.directory.metadata_refusals import metadata_places, of_metadata, of_metadata_places
 from stratalog.directory.node import Node, find_node
@@ -58,7 +59,6 @@ from stratalog.files.paths import join_path, prefix_of
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX, INT64_MIN
 from stratalog.log.epochs import LeaderEpochFileCache
-from stratalog.log.log_end import damage_at_end_of
 from stratalog.log.partition_metadata import PartitionMetadataFile
 from stratalog.segment.txn_index import refused_version
 
@@ -244,11 +244,9 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
         )
     yield from _of_checkpoints(disk, directory)
     yield from _of_owners(disk, layout)
-    is_clean = CleanShutdownFile(disk, directory).exists()
     for entry in layout.partitions:
         yield from _of_partition(disk, directory, entry.name)
-        if is_clean:
-            yield from _of_log_end(disk, directory, entry.name)
+    yield from of_log_ends(disk, layout)
     for name in (*layout.waiting, *layout.strays):
         for refusal in _of_partition(disk, directory, name):
             yield refusal.with_remedy(_MOVE_FOLDER)
@@ -310,24 +308,6 @@ def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
             "directory, may not use it.",
             f"Give it to the broker's user, as in `chown {user} {path}` or `chmod u+rw {path}`.",
             takes_offline=True,
-        )
-
-
-def _of_log_end(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
-    """Damage at the end of a log, if its directory was shut down cleanly; if not, a broker recovers it."""
-    try:
-        found = damage_at_end_of(disk, join_path(directory, name))
-    except DiskError as error:
-        yield unreadable(disk, directory, name, error)
-        return
-    if found is not None:
-        file, damage = found
-        yield StartupRefusal(
-            RefusalKind.LOG_END,
-            directory,
-            join_path(name, file),
-            f"The end of the log cannot be read: {damage}",
-            f"{RECOVER_ALL}, which cuts the log there and keeps what it cuts off.",
         )
 
 

@@ -4,6 +4,7 @@ all_or_none         appends several batches, all or none
 api/                the public face: PartitionLog, ManagedLog, views, consuming
 append              the first checks of a set of batches, before the lock
 appender            `Appender`: checks a set of batches and writes it
+broker_end          where a broker takes a log to end, and where it really ends
 checkpoint_file     checkpoint files: offsets by partition, leader epochs
 cleaning/           compaction and erasing
 closer              `Closer`: closes a log, cleanly or after a failure

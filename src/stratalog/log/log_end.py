@@ -16,7 +16,8 @@ function        who uses it                             the log ends after
 All of these read the newest segment, usually from the last entry of its index on. If that entry is wrong, or
 if there is damage, the whole segment may be read to find the end for a reader. Only `last_epoch` goes on to
 older segments, if the newest has no batch. Recovery decides where a log that was not closed cleanly will end,
-from the scans of all its segments (`recovery/sequence.py`).
+from the scans of all its segments (`recovery/sequence.py`). Where a broker takes a log to end is found by
+`broker_end.py`.
 """
 
 from __future__ import annotations
@@ -32,28 +33,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratalog.buffers import aligned_buffer
-from stratalog.config import LogConfig
 from stratalog.errors import CorruptIndexError, CorruptRecordError, CorruptSnapshotError, NeedsRecoveryError
-from stratalog.files.names import FileKind
 from stratalog.files.reading import DiskReader
 from stratalog.limits import INT64_MAX
 from stratalog.log.offsets import OffsetMetadata
-from stratalog.records.batch import LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH
+from stratalog.records.batch import NO_PARTITION_LEADER_EPOCH
 from stratalog.records.kernels.index import LAST
 from stratalog.records.kernels.memory import byte_array
 from stratalog.records.kernels.walk import BatchTable
 from stratalog.records.reader import BatchRow
 from stratalog.records.walk import WalkStop, explain_stop, walk_batches
-from stratalog.segment.headers import ReadInto, find_batch, walk_file
+from stratalog.segment.headers import ReadInto, walk_file
 from stratalog.segment.resuming import MOST_OFFSETS, next_batch
 from stratalog.segment.sanity import sanity_check
 from stratalog.segment.segment_reader import SegmentReader
 
 logger = logging.getLogger(__name__)
 
-_LOG = FileKind.LOG.value
 _LENGTH_AT = 8
-_SMALLEST_LENGTH = 14  # of a message of format 0. Kafka: LegacyRecord.RECORD_OVERHEAD_V0
 _EXPLAINED_SIZE = 1 << 16  # how much is read to explain why bytes are not a batch
 _ZEROS_SIZE = 1 << 20  # read at once to check for zeros
 
@@ -220,42 +217,6 @@ def clean_end(active: SegmentReader) -> int:
             f"for {active.size - end} bytes",
         )
     return active.base_offset if last is None else last.last_offset + 1
-
-
-def damage_at_end_of(disk: DiskReader, directory: str) -> tuple[str, CorruptRecordError] | None:
-    """The newest .log of a partition, and the damage that stops a broker after a clean shutdown.
-
-    None if there is no such damage. If the offset index is missing, a broker recovers the segment, and cuts
-    off what is damaged.
-    """
-    names = disk.list_sizes(directory, _LOG)
-    bases = [name[:20] for name in names if name[20:] == _LOG and name[:20].isdecimal()]
-    if not bases or f"{max(bases)}{FileKind.OFFSET_INDEX.value}" not in names:
-        return None
-    file = f"{max(bases)}{_LOG}"
-    has = (True, None, None)
-    active = SegmentReader(disk, directory, int(max(bases)), LogConfig(), size=names[file], has=has)
-    try:
-        error = _damage_at_end(active)
-    finally:
-        active.forget()
-    return None if error is None else (file, error)
-
-
-def _damage_at_end(active: SegmentReader) -> CorruptRecordError | None:
-    """The damage in the newest segment that stops a broker.
-
-    A broker follows the lengths of batches, from the last entry of the index on, and fails on an impossible
-    length. A half batch, a wrong checksum or an unknown magic does not stop it. Kafka: FileLogInputStream
-    """
-    try:
-        find_batch(active.read_into, last_indexed(active), active.size, LAST, 0, path=active.log_path)
-    except CorruptRecordError as error:
-        header = aligned_buffer(LOG_OVERHEAD)
-        active.read_into(header, error.position)
-        length = int.from_bytes(header[_LENGTH_AT:].tobytes(), "big", signed=True)
-        return error if length < _SMALLEST_LENGTH else None
-    return None
 
 
 def last_indexed(segment: SegmentReader) -> int:

@@ -33,6 +33,7 @@ from stratalog.operations.report import Report, Status, Table, what_can_start, w
 _ORDINARY = (FindingKind.LEFTOVER, FindingKind.UNFINISHED_SWAP)
 # A tired reader must not believe that the plan was carried out.
 PLANNED = "Nothing was changed yet. After a run without --dry-run "
+_LOG_ENDS = (RefusalKind.LOG_END, RefusalKind.WRONG_END, RefusalKind.START_PAST_END)
 _AGAIN = "fix that, and run `stratalog recover` again"
 _WITH_WORK_DIR = " with the same --work-dir"
 _WITH_ALL = "run `stratalog recover --all`, which repairs that"
@@ -259,7 +260,7 @@ def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport | None
     """Whether a run would repair what this dry run has found; `directory` is None for a metadata.log.dir."""
     if directory is None or directory.outcome is not Outcome.PLANNED:
         return False
-    if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.LOG_END):
+    if refusal.kind is RefusalKind.CHECKPOINT or refusal.kind in _LOG_ENDS:
         return True
     partition = parent_path(refusal.name)
     if refusal.kind in (RefusalKind.LEADER_EPOCHS, RefusalKind.TXN_INDEX):

@@ -150,6 +150,7 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(orders: Directory) -
     assert (orders.path / "leader-epoch-checkpoint").read_text() == "0\n0\n"
     assert sorted(cut.file for cut in plan.cuts) == [f"{base:020d}.log" for base in (0, 5, 10)]
     assert len(orders.quarantine.entries()) == 3
+    assert {cut.reason for cut in plan.cuts} == {"the log ends at offset 13, before its start at 20"}
 
 
 def test_a_log_begins_anew_where_one_of_its_segments_began(orders: Directory) -> None:

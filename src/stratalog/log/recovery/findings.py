@@ -40,8 +40,10 @@ def findings_of(sequence: RecoverySequence, survey: Survey) -> Iterator[Finding]
         yield Finding(
             kind=FindingKind.BELOW_LOG_START,
             file="",
-            words=f"No record is left from {survey.settings.log_start_offset} on, where the log starts.",
-            consequence="The log is emptied and starts again at that offset.",
+            words=f"No record is left from {survey.settings.log_start_offset} on, where the log starts: it "
+            f"ends at {sequence.end_below_start}.",
+            consequence="The log is emptied and starts again at that offset, as in a broker. If the start in "
+            "log-start-offset-checkpoint is wrong, correct it and put the files back.",
         )
     is_clean = survey.settings.had_clean_shutdown
     is_told = survey.end_offset is not None  # the survey has found the end, and reported a missing snapshot

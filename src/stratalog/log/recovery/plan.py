@@ -227,7 +227,7 @@ class _Planner:
         self._splits = [split for split in self._splits if split.files.base_offset not in gone]
         end = sequence.log_end_offset
         if sequence.is_below_start:
-            why = f"the log ends at offset {end}, before its start"
+            why = f"the log ends at offset {sequence.end_below_start}, before its start at {end}"
         else:
             why = f"the log is cut at offset {end}, before this segment"
         cuts = []

@@ -78,9 +78,9 @@ class SequenceSettings:
 class RecoverySequence:
     """The log during its recovery, and the result.
 
-    `segments` stay; `removed` are those after a cut, or all if the log ended before its start. `created_base`
-    is the base of a new, empty segment, if none was left. `open_transactions` are those at the log's end:
-    their first offsets, by producer.
+    `segments` stay; `removed` are those after a cut, or all if the log ended before its start, at
+    `end_below_start`. `created_base` is the base of a new, empty segment, if none was left.
+    `open_transactions` are those at the log's end: their first offsets, by producer.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class RecoverySequence:
         self.contradictions: list[int] = []
         self.open_transactions: dict[int, int] = {}
         self.log_end_offset = 0
-        self.is_below_start = False
+        self.end_below_start: int | None = None
         self.created_base: int | None = None
         self._scans = scans
         self._settings = settings
@@ -121,6 +121,11 @@ class RecoverySequence:
         start = self._settings.log_start_offset
         self._rebuild(state, self.segments[:number], self.segments[number].base_offset, start)
         return _open_transactions(state)
+
+    @property
+    def is_below_start(self) -> bool:
+        """Whether the log ended before its start."""
+        return self.end_below_start is not None
 
     @property
     def lacks_last_snapshot(self) -> bool:
@@ -166,7 +171,7 @@ class RecoverySequence:
         if self.segments:
             self.log_end_offset = self._scans.next_offset(self.segments[-1])
             if self.log_end_offset < start:
-                self.is_below_start = True
+                self.end_below_start = self.log_end_offset
                 self.removed = [*self.segments, *self.removed]
                 self.segments.clear()
                 self.epochs.clear()

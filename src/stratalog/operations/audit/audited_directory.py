@@ -27,7 +27,13 @@ from stratalog.operations.audit.partition import PartitionMarks
 from stratalog.operations.audit.partition_task import PartitionTask
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
-_NOT_REPORTED = (RefusalKind.CHECKPOINT, RefusalKind.TOPIC_ID, RefusalKind.READ_ONLY, RefusalKind.FULL)
+_NOT_REPORTED = (
+    RefusalKind.CHECKPOINT,
+    RefusalKind.TOPIC_ID,
+    RefusalKind.START_PAST_END,
+    RefusalKind.READ_ONLY,
+    RefusalKind.FULL,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,8 +94,8 @@ def _offsets(checkpoint: Checkpoint) -> dict[TopicPartition, int]:
 def refusal_finding(refusal: StartupRefusal) -> AuditFinding | None:
     """The finding for a reason why a broker would not start; None if it is not to be reported.
 
-    Checkpoints and wrong topic ids are reported elsewhere. A read-only mount and a full disk are not damage:
-    backups are audited there.
+    Checkpoints, starts past the end and wrong topic ids are reported elsewhere. A read-only mount and a full
+    disk are not damage: backups are audited there.
     """
     if refusal.kind in _NOT_REPORTED:
         return None
