@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from stratalog.directory.refusal import RefusalKind
+from stratalog.operations.doctor import Checkup
 from stratalog.operations.recover import RecoverOptions, recover
 from tests import profile
 from tests.directory.endings import BASE, END, HARMLESS, LOSING, REFUSED_END, Ending, starts_at
-from tests.directory.refused import Make, refusals
+from tests.directory.refused import ACTIVE, Make, refusals, write
 from tests.kafka.jars import KafkaJars
 from tests.kafka.test_startup_refusals import PROPERTIES, AsItIs, clean, starts
 
@@ -69,3 +70,14 @@ def test_the_remedy_saves_the_log(kafka_jars: KafkaJars, clean: Path, name: str)
     assert refusals(clean) == ()
 
     assert loaded(kafka_jars, clean)[1] == END
+
+
+def test_a_broker_says_nothing_about_records_that_are_gone(kafka_jars: KafkaJars, clean: Path) -> None:
+    write(ACTIVE, b"")(clean)
+    checked = Checkup(directories=[str(clean)]).run()
+    assert (checked.status, checked.verdict) == (
+        1,
+        "The broker can be started. Records of 1 log are missing.",
+    )
+
+    assert loaded(kafka_jars, clean) == (0, BASE)

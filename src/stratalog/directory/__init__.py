@@ -28,6 +28,7 @@ refusal            one reason for which a broker would not start, and what all o
 repairing          repairs partitions in a directory that was shut down cleanly
 room_refusals      log directories on a disk that is too full for a broker's start
 session            opens directories for changes: locks, recovery, clean-shutdown files
+short_logs         logs that end before what a clean shutdown has stored
 startup_refusals   reasons for which a broker would refuse to start, with remedies
 topic_configs      a topic's own settings, which override its broker's
 topic_id_refusals  folders with another topic's id, because of which a broker serves no partition

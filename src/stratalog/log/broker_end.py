@@ -94,8 +94,10 @@ def _ends(disk: DiskReader, active: SegmentReader, found: BrokerEnd) -> BrokerEn
         try:
             last = find_batch(active.read_into, position, active.size, LAST, 0, path=active.log_path)
         except CorruptRecordError as error:
-            whole = last_whole(active)[0]
-            return replace(found, real_offset=whole, damage=_impossible_length(active, error))
+            if _has_impossible_length(active, error):
+                return replace(found, real_offset=last_whole(active)[0], damage=error)
+            end = _search(disk, active, entry.offset, position)
+            return replace(found, offset=end, real_offset=end)
         end = active.base_offset if last is None else last.last_offset + 1
         if is_from_start or end > entry.offset:
             return replace(found, offset=end, real_offset=end)
@@ -182,9 +184,9 @@ def _search(disk: DiskReader, active: SegmentReader, offset: int, position: int)
     return end if is_found or end > offset else active.base_offset
 
 
-def _impossible_length(active: SegmentReader, error: CorruptRecordError) -> CorruptRecordError | None:
-    """The damage if it stops a broker: a half batch, a wrong checksum or an unknown magic does not."""
+def _has_impossible_length(active: SegmentReader, error: CorruptRecordError) -> bool:
+    """Whether the damage stops a broker: a half batch, a wrong checksum or an unknown magic does not."""
     header = aligned_buffer(LOG_OVERHEAD)
     active.read_into(header, error.position)
     length = int.from_bytes(header[_LENGTH_AT:].tobytes(), "big", signed=True)
-    return error if length < _SMALLEST_LENGTH else None
+    return length < _SMALLEST_LENGTH

@@ -5,13 +5,14 @@ It reads only names, sizes, small files and the ends of logs, so it takes second
 
 In addition to the reasons of `startup_refusals.py`, it reports directories that were never formatted, with
 which a broker does not start. It also reports partitions that the broker would set aside, because its
-cluster's metadata does not assign them to this node.
+cluster's metadata does not assign them to this node; and logs that have lost records since a clean shutdown.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -24,6 +25,7 @@ from stratalog.directory.lone_logs import was_shut_down
 from stratalog.directory.node import Node, find_node
 from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, is_start_refused
 from stratalog.directory.session import absolute_paths
+from stratalog.directory.short_logs import short_logs_in
 from stratalog.directory.startup_refusals import startup_refusals
 from stratalog.directory.topic_id_refusals import own_id_remedy
 from stratalog.errors import CorruptCheckpointError, DiskError
@@ -51,6 +53,11 @@ _MISSING_ID_REMEDY = (
     "from an earlier topic of this name, move it out of the log directory first."
 )
 
+_SHORT_REMEDY = (
+    "If this is the only copy, look for the lost files first, for example in a backup. If there are other "
+    "replicas, run `stratalog recover --all`: this broker then registers as one that may have lost records, "
+    "and fetches them."
+)
 _NO_METADATA = (
     "But the cluster's metadata is not in these directories, so the node has others, which were not checked: "
     "give --config, which names them all."
@@ -76,18 +83,27 @@ class StrayPartition(NamedTuple):
     remedy: str = _STRAY_REMEDY
 
 
+class ShortLog(NamedTuple):
+    """A log that has lost records since its directory was shut down cleanly."""
+
+    path: str
+    reason: str
+    remedy: str = _SHORT_REMEDY
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport(Report):
     """The directories of a node, and what keeps a broker from starting with them.
 
     `starts`: whether a broker starts, perhaps without some of the directories. It starts in spite of
-    `strays`, but does not serve them. `has_metadata`: the cluster's metadata is in one of the directories, or
-    the cluster keeps it in ZooKeeper.
+    `short_logs`, and of `strays`, which it does not serve. `has_metadata`: the cluster's metadata is in one
+    of the directories, or the cluster keeps it in ZooKeeper.
     """
 
     states: tuple[CheckedDirectory, ...]
     refusals: tuple[StartupRefusal, ...]
     strays: tuple[StrayPartition, ...] = ()
+    short_logs: tuple[ShortLog, ...] = ()
     starts: bool = True
     has_metadata: bool = True
 
@@ -103,7 +119,7 @@ class DoctorReport(Report):
     def status(self) -> Status:
         if not self.may_start:
             return Status.FAILED
-        return Status.FINDINGS if self.strays else Status.FINE
+        return Status.FINDINGS if self.strays or self.short_logs else Status.FINE
 
     @property
     def verdict(self) -> str:
@@ -126,6 +142,8 @@ class DoctorReport(Report):
         if self.strays:
             count = counted(len(self.strays), "partition")
             found += f" It does not serve {count}, which it will set aside as stray."
+        if self.short_logs:
+            found += f" Records of {counted(len(self.short_logs), 'log')} are missing."
         if used:
             return f"{found} A broker or another program is using {', '.join(used)} now."
         unclean = [state for state in self.states if not state.is_clean]
@@ -158,6 +176,11 @@ class DoctorReport(Report):
                 columns=["!partition", "why", "what to do"],
                 rows=[[stray.path, f"{stray.reason}.", stray.remedy] for stray in self.strays],
             ),
+            Table(
+                title="Logs that have lost records",
+                columns=["!partition", "why", "what to do"],
+                rows=[[each.path, f"{each.reason}.", each.remedy] for each in self.short_logs],
+            ),
             refusals_table([each for each in self.refusals if not each.is_unseen]),
             replace(refusals_table(self._unseen), title="What could not be checked"),
         ]
@@ -171,6 +194,7 @@ class DoctorReport(Report):
             "partitions": sum(state.partitions_count for state in self.states),
             "refusals": len(self.refusals),
             "strays": len(self.strays),
+            "short_logs": len(self.short_logs),
             "bytes_to_read_again": sum(state.unflushed_size for state in self.states if not state.is_clean),
         }
 
@@ -179,6 +203,7 @@ class DoctorReport(Report):
             "directories": [asdict(state) for state in self.states],
             "refusals": [refusal_document(refusal) for refusal in self.refusals],
             "strays": [stray._asdict() for stray in self.strays],
+            "short_logs": [each._asdict() for each in self.short_logs],
             "may_start": self.may_start,
             "starts": self.starts,
             "has_metadata": self.has_metadata,
@@ -231,6 +256,7 @@ class Checkup:
             states=tuple(self._state(path) for path in paths),
             refusals=refusals,
             strays=strays,
+            short_logs=tuple(self._short_logs(paths)),
             has_metadata=not node.is_kraft or node.metadata_directory is not None,
             starts=not is_start_refused(
                 refusals, [*paths, *self._others(paths)], self.metadata_directory or node.metadata_directory
@@ -282,6 +308,13 @@ class Checkup:
                 if reason is not None:
                     remedy = _stray_remedy(entry.topic_partition, topic_id, node)
                     yield StrayPartition(layout.path(entry), reason, remedy)
+
+    def _short_logs(self, paths: Sequence[str]) -> Iterator[ShortLog]:
+        for path in paths:
+            with suppress(DiskError):  # among the refusals
+                for problem in short_logs_in(self.disk, classify(self.disk, path)):
+                    words = problem.words[0].upper() + problem.words[1:]
+                    yield ShortLog(join_path(path, problem.name), words)
 
     def _state(self, path: str) -> CheckedDirectory:
         try:

@@ -40,6 +40,7 @@ from stratalog.directory.recovery.earlier_cuts import EarlierCuts, find_earlier_
 from stratalog.directory.recovery.result import DirectoryReport, Outcome, PartitionReport
 from stratalog.directory.recovery.room import HINT, Room
 from stratalog.directory.recovery.topic_ids import TopicIds
+from stratalog.directory.short_logs import short_logs
 from stratalog.directory.work_dir import WorkDirDisk
 from stratalog.directory.write_journal import has_pending_write, read_journal
 from stratalog.errors import AccessDeniedError, CorruptCheckpointError, DiskError
@@ -264,7 +265,7 @@ class DirectoryRecovery:
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write the checkpoints and the missing topic ids; all partitions are synced by now."""
         if self.is_left_alone:
-            self._find_short_clean_logs()
+            self.problems += short_logs(self._checkpoints, sorted(self.clean_ends.items()))
             return
         # Backwards by name, so that the marks of a log replace those of its future copy in the same
         # directory.
@@ -373,26 +374,6 @@ class DirectoryRecovery:
                 Problem(found.name, words, "committed records are missing, at least in this replica")
             )
         return is_short
-
-    def _find_short_clean_logs(self) -> None:
-        """Find logs that end before the offsets that a clean shutdown has stored: records were lost since
-        then.
-
-        A clean shutdown writes the end of each log as its recovery point. After a crash a recovery point
-        proves nothing: a broker that died while it truncated a log has not lowered it yet. The cleaner's
-        checkpoint proves nothing either, because recovery and brokers leave it above the end.
-        """
-        points = self._checkpoints.recovery_points.read()
-        watermarks = self._checkpoints.high_watermarks.read()
-        for entry, end in sorted(self.clean_ends.items()):
-            if entry.state is not DirectoryState.LIVE:
-                continue  # a future copy: the entries in the checkpoints are those of its log
-            point, watermark = points.get(entry.topic_partition, 0), watermarks.get(entry.topic_partition, 0)
-            if max(point, watermark) <= end:
-                continue
-            known = f"its recovery point is {point}" if point > end else f"its high watermark is {watermark}"
-            words = f"it ends at offset {end}, and {known}, though the directory was shut down cleanly"
-            self.problems.append(Problem(entry.name, words, "records are missing, at least in this replica"))
 
     def _marks(
         self, ends: dict[TopicPartition, PartitionReport], is_tiered: Callable[[str], bool]
