@@ -414,3 +414,15 @@ def test_a_dry_run_names_the_same_quarantine_as_the_run(killed: Path, tmp_path: 
 
         assert known(plan) == known(report)
     assert len({cut.kept_as for cut in (*plan.cuts, *report.cuts)}) == 1
+
+
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_nothing_was_lost_where_a_whole_partition_was_gone(state: str, tmp_path: Path) -> None:
+    root = copy_of(state, tmp_path / "data")
+    shutil.rmtree(root / "codecs-0")
+
+    plan, report = both(root)
+
+    for found in (plan, report):
+        assert (found.may_start, found.status) == (True, Status.FINDINGS)
+        assert verdict_of(found) == "The broker can be started: nothing is cut off, but read the findings."

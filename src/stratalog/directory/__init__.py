@@ -6,6 +6,7 @@ clean_shutdown     the clean-shutdown file: its content, and reading it
 clean_state        writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata   topic ids, replicas, settings and broker epochs from `__cluster_metadata`
 formatting/        turns log directories into those of a stand-alone broker
+gone_logs          logs whose folder is gone, though a checkpoint has a line for them
 home               whether a partition is in a log directory or a lone log (`lone_files.py`); opens lone logs
 kind               decides whether a path is a log directory; gives reasons and the likely mistake
 known_topics       the settings that retention and compaction use, and whether they are known at all

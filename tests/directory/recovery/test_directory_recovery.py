@@ -277,3 +277,55 @@ def test_a_run_by_another_user_did_not_say_what_its_dry_run_said(killed: Path) -
 
     assert said[0] == said[1]
     assert files_of(killed) == before
+
+
+@pytest.mark.parametrize("state", ["clean", "killed"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_partition_whose_folder_was_gone_was_no_finding(state: str, dry_run: bool, tmp_path: Path) -> None:
+    root = copy_of(state, tmp_path / "data")
+    shutil.rmtree(root / "codecs-0")
+    before = files_of(root)
+
+    found = recover_one(root, dry_run=dry_run)
+
+    (problem,) = found.problems
+    assert problem.name == "codecs-0"
+    assert problem.words == f"its folder is gone, although {RECOVERY_POINTS} says offset 120"
+    assert "records below offset 120 are missing" in problem.consequence
+    if dry_run or state == "clean":
+        assert files_of(root) == before
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_clean_log_whose_files_were_gone_was_no_finding(clean: Path, dry_run: bool) -> None:
+    for path in (clean / "codecs-0").iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    before = files_of(clean)
+
+    (problem,) = recover_one(clean, dry_run=dry_run).problems
+
+    assert (problem.name, problem.consequence[:19]) == ("codecs-0", "records are missing")
+    assert "ends at offset 0, and its recovery point is 120" in problem.words
+    assert files_of(clean) == before
+
+
+def test_a_log_that_is_gone_is_told_again_until_a_broker_starts(killed: Path) -> None:
+    shutil.rmtree(killed / "codecs-0")
+
+    first = recover_one(killed).problems
+    again = recover_one(killed).problems
+
+    assert [(each.name, HIGH_WATERMARKS in each.words) for each in (*first, *again)] == [
+        ("codecs-0", False),
+        ("codecs-0", True),
+    ]
+
+
+def test_a_log_that_is_in_the_other_directory_is_not_gone(killed: Path, tmp_path: Path) -> None:
+    other = copy_of("killed", tmp_path / "other")
+    shutil.rmtree(killed / "codecs-0")
+
+    report = recover(killed, other)
+
+    assert [found.problems for found in report.directories] == [(), ()]

@@ -339,3 +339,20 @@ def missing(report: RecoveryReport) -> list[tuple[str, Finding]]:
         for finding in partition.findings
         if finding.kind is FindingKind.MISSING_RECORDS
     ]
+
+
+def test_a_folder_that_is_gone_promises_nothing(killed: Path) -> None:
+    shutil.rmtree(killed / "codecs-0")
+
+    report = recover(killed, process_crash=True)
+
+    assert marker(killed) == NO_EPOCH
+    assert "other records may be missing" in report.notes[0]
+
+
+def test_all_takes_the_epoch_of_a_clean_directory_whose_folder_is_gone(clean: Path) -> None:
+    shutil.rmtree(clean / "codecs-0")
+
+    recover(clean, scan_all=True)
+
+    assert marker(clean) == NO_EPOCH

@@ -28,6 +28,7 @@ from stratalog.directory.checkpoint_table import (
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import NO_PROMISE, UNKNOWN_EPOCH, CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
+from stratalog.directory.gone_logs import GoneLog, ListedDirectory
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
 from stratalog.directory.log_directory import LogDirectory, why_unclean
@@ -74,7 +75,9 @@ class DirectoryRecovery:
         self.layout = Layout(path, (), (), (), (), ())
         self.meta: MetaProperties | None = None
         self.is_left_alone = False
+        self.gone_logs: list[GoneLog] = []  # in the checkpoints of this directory, and in no directory
         self.recovery_points: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}  # as they were before the run
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._lacks_checkpoints = False
         self.unknown_start = ""  # why it is not known where the logs start
@@ -168,6 +171,7 @@ class DirectoryRecovery:
         found = {checkpoint.name: checkpoint.read() for checkpoint in self._checkpoints.every}
         self.recovery_points = found[RECOVERY_POINTS.name]
         self.log_start_offsets = found[LOG_START_OFFSETS.name]
+        self._high_watermarks = found[HIGH_WATERMARKS.name]
         self.problems += self._checkpoint_problems()
         if why := self._checkpoints.why_lost(LOG_START_OFFSETS):
             self.unknown_start = f"{LOG_START_OFFSETS.name}: {why}."
@@ -177,6 +181,14 @@ class DirectoryRecovery:
         if not self.is_left_alone:
             for entry in self.layout.partitions:
                 self._look_at_lone_log(entry)
+
+    def listed(self) -> ListedDirectory:
+        return ListedDirectory(
+            layout=self.layout,
+            directory_id=None if self.meta is None else self.meta.directory_id,
+            recovery_points=self.recovery_points,
+            high_watermarks=self._high_watermarks,
+        )
 
     def look_for_earlier_cuts(self, quarantines: Sequence[Quarantine]) -> None:
         """Find what killed or failed recoveries have cut off; to be called before this one keeps anything."""
@@ -264,6 +276,7 @@ class DirectoryRecovery:
 
     def complete(self, is_tiered: Callable[[str], bool], quarantines: Sequence[Quarantine]) -> None:
         """Write the checkpoints and the missing topic ids; all partitions are synced by now."""
+        self.problems += [gone.problem for gone in self.gone_logs]
         if self.is_left_alone:
             self.problems += short_logs(self._checkpoints, sorted(self.clean_ends.items()))
             return
@@ -271,7 +284,7 @@ class DirectoryRecovery:
         # directory.
         ends = {found.topic_partition: found for _, found in sorted(self.partitions.items(), reverse=True)}
         is_short = self._find_short_logs(ends) or bool(self._checkpoints.why_lost(HIGH_WATERMARKS))
-        if is_short:
+        if is_short or self.gone_logs:
             self.note_cut()  # before writing the checkpoint, whose old content shows it
         self.problems += self.earlier_cuts.problems()
         if self._had_cut and not is_short and not self._tells_loss:
@@ -325,6 +338,7 @@ class DirectoryRecovery:
         findings = (finding.kind for found in self.partitions.values() for finding in found.findings)
         return (
             self.has_cuts
+            or bool(self.gone_logs)
             or bool(self.earlier_cuts.lines or self.earlier_cuts.unknown)
             or not MISSING.isdisjoint(findings)
         )

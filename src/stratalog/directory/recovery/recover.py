@@ -20,6 +20,7 @@ from dataclasses import replace
 from stratalog.clock import Clock, system_clock
 from stratalog.config import ServerConfig
 from stratalog.directory.clean_shutdown import NO_PROMISE, CleanShutdown
+from stratalog.directory.gone_logs import gone_logs
 from stratalog.directory.kind import check_place
 from stratalog.directory.layout import PartitionEntry, find_aliases
 from stratalog.directory.locking import Locks, MakeLock
@@ -247,6 +248,10 @@ class _Recovery:
                 owner.fail(DiskError(path, reason))
         for directory in self._alive():
             self._guarded(directory, directory.look_for_topic_ids, self._node.metadata, self._node.node_id)
+        if not self._has_failed:  # a log may be in the directory that failed
+            gone = gone_logs([directory.listed() for directory in self._directories], self._node)
+            for directory in self._directories:
+                directory.gone_logs = [each for each in gone if each.directory == directory.path]
 
     def _recover_partitions(self) -> None:
         self._survey()
@@ -319,6 +324,8 @@ class _Recovery:
             )
             if survey.end_offset is not None:
                 directory.clean_ends[entry] = survey.end_offset
+            elif not survey.inventory.segments:  # a broker begins a new log at its start
+                directory.clean_ends[entry] = survey.settings.log_start_offset
         else:
             self._work.append(PartitionRecovery(directory, entry, survey))
 

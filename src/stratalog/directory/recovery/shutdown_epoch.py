@@ -27,7 +27,7 @@ def promise_of_the_killed_run(
     """The epoch of the node's last registration; or no epoch, and a sentence that says why."""
     if any(directory.error is not None for directory in directories):
         why = "not every directory could be recovered"
-    elif any(directory.state.note.has_cut for directory in directories):
+    elif any(directory.state.note.has_cut or directory.gone_logs for directory in directories):
         why = "more was cut off than the unfinished last batch of a log, or other records may be missing"
     elif metadata is None:
         why = "the cluster's metadata, which knows the epoch, is not in these directories"
