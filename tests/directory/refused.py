@@ -300,6 +300,9 @@ def with_second(first: Path) -> Path:
     text = (first / META).read_text()
     (second / META).write_text(re.sub("directory.id=.*\n", f"directory.id={OTHER_ID}\n", text))
     shutil.copy(first / ".kafka_cleanshutdown", second)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        lines = [line for line in (first / name).read_text().splitlines() if not line.startswith("rolled ")]
+        (first / name).write_text("\n".join([lines[0], str(len(lines) - 2), *lines[2:], ""]))
     return second
 
 

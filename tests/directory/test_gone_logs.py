@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from stratalog.directory.cluster_metadata import ClusterMetadata, Topic
-from stratalog.directory.gone_logs import ListedDirectory, gone_logs, read_gone_logs
+from stratalog.directory.gone_logs import ListedDirectory, gone_logs, read_emptied_logs, read_gone_logs
 from stratalog.directory.layout import Layout, PartitionEntry
 from stratalog.directory.node import Node, find_node
 from stratalog.files.disk import Disk
@@ -160,3 +160,19 @@ def test_a_directory_that_cannot_be_read_may_have_the_log(tmp_path: Path) -> Non
 
     assert len(read_gone_logs(Disk(), [str(root)], known)) == 1
     assert read_gone_logs(Disk(), [str(root), str(tmp_path / "none")], known) == []
+
+
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_a_folder_without_a_segment_is_emptied_only_if_a_checkpoint_knows_it(
+    state: str, tmp_path: Path
+) -> None:
+    (source,) = catalog.log_dirs("4.3.1", state)
+    root = Path(shutil.copytree(source, tmp_path / "data"))
+    (root / "fresh-0").mkdir()
+    assert read_emptied_logs(Disk(), str(root)) == []
+    for path in (root / "codecs-0").glob("*.log"):
+        path.unlink()
+
+    (found,) = read_emptied_logs(Disk(), str(root))
+
+    assert (str(found.topic_partition), found.offset, found.has_folder) == ("codecs-0", 120, True)

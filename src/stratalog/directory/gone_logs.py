@@ -28,22 +28,33 @@ from stratalog.directory.layout import Layout, Problem, classify
 from stratalog.directory.meta_properties import read_meta_properties
 from stratalog.directory.node import Node
 from stratalog.errors import CorruptCheckpointError, DiskError
-from stratalog.files.names import MAX_DIRECTORY_LENGTH, TopicPartition, parse_partition_directory
+from stratalog.files.names import (
+    MAX_DIRECTORY_LENGTH,
+    DirectoryState,
+    FileKind,
+    TopicPartition,
+    parse_partition_directory,
+)
 from stratalog.files.reading import DiskReader
 from stratalog.records.internal_topics import CLUSTER_METADATA
 
 
 class GoneLog(NamedTuple):
-    """A log that is in no directory, and the checkpoint line that shows it."""
+    """A log that is in no directory, and the checkpoint line that shows it.
+
+    `has_folder`: its folder is there, but without a segment.
+    """
 
     directory: str
     topic_partition: TopicPartition
     checkpoint: str
     offset: int
+    has_folder: bool = False
 
     @property
     def words(self) -> str:
-        return f"its folder is gone, although {self.checkpoint} says offset {self.offset}"
+        what = "it has no segment" if self.has_folder else "its folder is gone"
+        return f"{what}, although {self.checkpoint} says offset {self.offset}"
 
     @property
     def problem(self) -> Problem:
@@ -66,17 +77,22 @@ class ListedDirectory:
     @classmethod
     def read(cls, disk: DiskReader, path: str) -> Self:
         """DiskError if something cannot be read."""
-        meta = None
-        with suppress(CorruptCheckpointError):  # a broker refuses to start: see `startup_refusals.py`
-            meta = read_meta_properties(disk, path)
         checkpoints = DirectoryCheckpoints(disk, path)
         points, watermarks = checkpoints.recovery_points.read(), checkpoints.high_watermarks.read()
         return cls(
             layout=classify(disk, path),
-            directory_id=None if meta is None else meta.directory_id,
+            directory_id=directory_id_of(disk, path),
             recovery_points=points,
             high_watermarks=watermarks,
         )
+
+
+def directory_id_of(disk: DiskReader, path: str) -> str | None:
+    """The id in its meta.properties; None if there is none, or the file is garbled."""
+    with suppress(CorruptCheckpointError):  # a broker refuses to start: see `startup_refusals.py`
+        meta = read_meta_properties(disk, path)
+        return None if meta is None else meta.directory_id
+    return None
 
 
 def read_gone_logs(disk: DiskReader, paths: Sequence[str], node: Node) -> list[GoneLog]:
@@ -84,6 +100,29 @@ def read_gone_logs(disk: DiskReader, paths: Sequence[str], node: Node) -> list[G
     with suppress(DiskError):
         return gone_logs([ListedDirectory.read(disk, path) for path in paths], node)
     return []
+
+
+def read_emptied_logs(disk: DiskReader, path: str) -> list[GoneLog]:
+    """The logs of a directory whose folder has no segment left; empty if something cannot be read."""
+    with suppress(DiskError):
+        listed, starts = ListedDirectory.read(disk, path), DirectoryCheckpoints(disk, path).log_start_offsets
+        points, watermarks, known = listed.recovery_points, listed.high_watermarks, starts.read()
+        gone = []
+        for entry in listed.layout.partitions:
+            key = entry.topic_partition
+            name, offset = highest_line(points.get(key, 0), watermarks.get(key, 0))
+            if entry.state is not DirectoryState.LIVE or offset <= known.get(key, 0):
+                continue
+            names = disk.list_sizes(listed.layout.path(entry), FileKind.LOG.value)
+            if not any(each.endswith(FileKind.LOG.value) for each in names):
+                gone.append(GoneLog(path, key, name, offset, has_folder=True))
+        return gone
+    return []
+
+
+def highest_line(point: int, watermark: int) -> tuple[str, int]:
+    """The line that shows the most records: the checkpoint's name, and the offset."""
+    return (RECOVERY_POINTS.name, point) if point >= watermark else (HIGH_WATERMARKS.name, watermark)
 
 
 def gone_logs(directories: Sequence[ListedDirectory], node: Node) -> list[GoneLog]:
@@ -98,17 +137,11 @@ def gone_logs(directories: Sequence[ListedDirectory], node: Node) -> list[GoneLo
     marked = [name for each in directories for name in (*each.layout.waiting, *each.layout.strays)]
     gone = []
     for found in directories:
-        lines = {RECOVERY_POINTS.name: found.recovery_points}
-        if registered:
-            lines[HIGH_WATERMARKS.name] = found.high_watermarks
-        best: dict[TopicPartition, GoneLog] = {}
-        for name, offsets in lines.items():
-            for key, offset in offsets.items():
-                if offset <= (best[key].offset if key in best else 0) or key in here:
-                    continue
-                if _is_on(node, key) and not _is_marked(key, marked):
-                    best[key] = GoneLog(found.layout.directory, key, name, offset)
-        gone += [best[key] for key in sorted(best)]
+        points, watermarks = found.recovery_points, found.high_watermarks if registered else {}
+        for key in sorted({*points, *watermarks} - here):
+            name, offset = highest_line(points.get(key, 0), watermarks.get(key, 0))
+            if offset > 0 and _is_on(node, key) and not _is_marked(key, marked):
+                gone.append(GoneLog(found.layout.directory, key, name, offset))
     return gone
 
 

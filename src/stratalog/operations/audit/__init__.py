@@ -10,6 +10,7 @@ by_host            each host audits its own directories; one report
 coordinated        open transactions that a coordinator knows
 deep               the records inside batches
 finding            `AuditFinding`: one row
+gone               partitions whose folder is gone or has no segment left
 index_entries      compares the offset and time index with the batches, entry by entry
 kinds              every kind of finding: severity, consequence, remedy
 page/              the report as one page of HTML

@@ -39,6 +39,7 @@ from stratalog.operations.audit.audited_directory import (
 from stratalog.operations.audit.baseline import Baseline
 from stratalog.operations.audit.coordinated import open_transactions
 from stratalog.operations.audit.finding import AuditFinding
+from stratalog.operations.audit.gone import emptied, gone_partitions
 from stratalog.operations.audit.kinds import AuditKind, Severity
 from stratalog.operations.audit.page.map import AuditMap
 from stratalog.operations.audit.page.regions import read_regions
@@ -141,6 +142,8 @@ class _Run:
         nodes = aside.result()
         for directory in directories:
             self._findings += directory.findings
+        owners = {path: node for path, (node, _) in nodes.items()}
+        self._findings += gone_partitions(directories, owners, self._request.names)
         self._check(partitions, nodes)
         self._look_again(partitions, nodes)
         own = [finding for partition in partitions for finding in partition.findings()]
@@ -334,6 +337,7 @@ class _Run:
             if partition.is_complete and partition.audited is not None:
                 partition.spots += check_partition(partition.audited)
                 partition.spots += _check_topic_id(partition, node)
+                partition.spots += emptied(partition)
 
     def _combine(self, partition: PartitionState, known: KnownTopics, newest_ms: int) -> None:
         if partition.facts is None:

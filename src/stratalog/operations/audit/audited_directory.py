@@ -8,11 +8,13 @@ checkpoints, so no checkpoint can be past the end that the audit sees.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
+from stratalog.directory.gone_logs import ListedDirectory, directory_id_of
 from stratalog.directory.kind import is_of_log_directory
 from stratalog.directory.layout import Layout, classify
 from stratalog.directory.lone_logs import was_shut_down
@@ -44,8 +46,18 @@ class AuditedDirectory:
     layout: Layout
     was_closed: bool
     tasks: list[PartitionTask]
+    directory_id: str | None = None
     findings: list[AuditFinding] = field(default_factory=list)
     _marks: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+
+    @property
+    def listed(self) -> ListedDirectory:
+        return ListedDirectory(
+            layout=self.layout,
+            directory_id=self.directory_id,
+            recovery_points=self._marks["point"],
+            high_watermarks=self._marks["watermark"],
+        )
 
     def marks_of(self, key: TopicPartition) -> PartitionMarks:
         """The lines of one partition in the checkpoints."""
@@ -76,6 +88,8 @@ def look_at_directory(disk: DiskReader, path: str) -> AuditedDirectory:
         key = TopicPartition(CLUSTER_METADATA, 0)
         tasks.append(PartitionTask(log_directory=path, name=METADATA_DIRECTORY, topic_partition=key))
     found = AuditedDirectory(path=path, layout=layout, was_closed=was_closed, tasks=tasks, _marks=marks)
+    with suppress(DiskError):  # reported as a reason why a broker does not start
+        found.directory_id = directory_id_of(disk, path)
     found.findings += _of_checkpoints(path, checkpoints)
     found.findings += _of_entries(disk, layout)
     if not was_shut_down(disk, path):

@@ -74,6 +74,7 @@ class AuditKind(Enum):
     OFFSET_OUTSIDE = "offset-outside"
     OFFSET_OVERFLOW = "offset-overflow"
     LOST_OFFSETS = "lost-offsets"
+    LOST_PARTITION = "lost-partition"
     EPOCH_BACKWARDS = "epoch-backwards"
     FUTURE_TIMESTAMP = "future-timestamp"
     BACKWARD_TIMESTAMP = "backward-timestamp"
@@ -182,6 +183,13 @@ RULES: dict[AuditKind, AuditRule] = {
         _ERROR,
         "Records are missing here, and neither compaction nor deletion explains it.",
         "Compare with another replica. The offsets stay missing: followers do not fill a gap.",
+    ),
+    _KIND.LOST_PARTITION: AuditRule(
+        _ERROR,
+        "A broker begins the log again, without its records. If this replica is then elected as leader, its "
+        "followers delete their records too.",
+        "Before the broker starts, restore the directory from a backup, or make sure that another "
+        "replica leads the partition: the broker then fetches the records from there.",
     ),
     _KIND.EPOCH_BACKWARDS: AuditRule(_ERROR, "Followers may truncate to a wrong offset.", _FROM_A_REPLICA),
     _KIND.FUTURE_TIMESTAMP: AuditRule(
