@@ -291,3 +291,41 @@ def test_a_stray_whose_topic_exists_was_told_to_create_its_topic(tmp_path: Path)
     file.unlink()
     (stray,) = checked(root).strays
     assert stray.remedy.startswith("Run `stratalog recover --all`, which writes the id")
+
+
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_a_partition_whose_folder_was_gone_was_no_finding(state: str, tmp_path: Path) -> None:
+    root = fixture_copy(state, tmp_path / "data")
+    shutil.rmtree(root / "codecs-0")
+
+    report = checked(root)
+
+    assert (report.may_start, report.status) == (True, 1)
+    assert [(str(each.topic_partition), each.offset) for each in report.gone] == [("codecs-0", 120)]
+    assert "Records are missing: 1 partition of the checkpoints is gone." in report.verdict
+    (table,) = [each for each in report.tables() if each.title == "Partitions that are gone"]
+    assert table.rows[0][0] == str(root / "codecs-0")
+    assert "recovery-point-offset-checkpoint says offset 120" in table.rows[0][1]
+
+
+def test_what_may_be_in_another_directory_of_log_dirs_is_not_gone(tmp_path: Path) -> None:
+    first = fixture_copy("clean", tmp_path / "data")
+    second = with_second(first)
+    (first / "codecs-0").rename(second / "codecs-0")
+
+    assert Checkup(directories=[str(first)], siblings=[str(first), str(second)]).run().gone == ()
+
+
+@pytest.mark.parametrize("state", ["clean", "killed"])
+def test_a_partition_whose_files_were_gone_was_no_finding(state: str, tmp_path: Path) -> None:
+    root = fixture_copy(state, tmp_path / "data")
+    for path in (root / "codecs-0").iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+
+    report = checked(root)
+
+    assert report.status == 1
+    assert [each.words for each in report.gone] == [
+        "it has no segment, although recovery-point-offset-checkpoint says offset 120"
+    ]

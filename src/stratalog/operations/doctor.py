@@ -5,7 +5,8 @@ It reads only names, sizes, small files and the ends of logs, so it takes second
 
 In addition to the reasons of `startup_refusals.py`, it reports directories that were never formatted, with
 which a broker does not start. It also reports partitions that the broker would set aside, because its
-cluster's metadata does not assign them to this node; and logs that have lost records since a clean shutdown.
+cluster's metadata does not assign them to this node; partitions whose folder is gone; and logs that have lost
+records since a clean shutdown.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from uuid import UUID
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
+from stratalog.directory.gone_logs import GoneLog, read_emptied_logs, read_gone_logs
 from stratalog.directory.kind import are_brokers, check_log_directory
 from stratalog.directory.layout import check_named_once, classify, find_same
 from stratalog.directory.lone_logs import was_shut_down
@@ -41,7 +43,7 @@ from stratalog.operations.report import (
     refusals_table,
     why_not_started,
 )
-from stratalog.operations.words import counted, size_text
+from stratalog.operations.words import counted, sentence, size_text
 
 _NEW_CLUSTER = f"{METADATA_DIRECTORY} is missing, so that the broker begins a new cluster without topics"
 _STRAY_REMEDY = (
@@ -57,6 +59,10 @@ _SHORT_REMEDY = (
     "If this is the only copy, look for the lost files first, for example in a backup. If there are other "
     "replicas, run `stratalog recover --all`: this broker then registers as one that may have lost records, "
     "and fetches them."
+)
+_GONE_REMEDY = (
+    "Before the broker starts, restore the folder from a backup, or make sure that another replica leads the "
+    "partition: the broker then fetches the records from there."
 )
 _NO_METADATA = (
     "But the cluster's metadata is not in these directories, so the node has others, which were not checked: "
@@ -96,14 +102,16 @@ class DoctorReport(Report):
     """The directories of a node, and what keeps a broker from starting with them.
 
     `starts`: whether a broker starts, perhaps without some of the directories. It starts in spite of
-    `short_logs`, and of `strays`, which it does not serve. `has_metadata`: the cluster's metadata is in one
-    of the directories, or the cluster keeps it in ZooKeeper.
+    `strays`, which it does not serve; of `short_logs`; and of logs that are `gone`, which it begins again
+    without records. `has_metadata`: the cluster's metadata is in one of the directories, or the cluster keeps
+    it in ZooKeeper.
     """
 
     states: tuple[CheckedDirectory, ...]
     refusals: tuple[StartupRefusal, ...]
     strays: tuple[StrayPartition, ...] = ()
     short_logs: tuple[ShortLog, ...] = ()
+    gone: tuple[GoneLog, ...] = ()
     starts: bool = True
     has_metadata: bool = True
 
@@ -119,7 +127,7 @@ class DoctorReport(Report):
     def status(self) -> Status:
         if not self.may_start:
             return Status.FAILED
-        return Status.FINDINGS if self.strays or self.short_logs else Status.FINE
+        return Status.FINDINGS if self.strays or self.short_logs or self.gone else Status.FINE
 
     @property
     def verdict(self) -> str:
@@ -144,6 +152,9 @@ class DoctorReport(Report):
             found += f" It does not serve {count}, which it will set aside as stray."
         if self.short_logs:
             found += f" Records of {counted(len(self.short_logs), 'log')} are missing."
+        if self.gone:
+            count, are = counted(len(self.gone), "partition"), "is" if len(self.gone) == 1 else "are"
+            found += f" Records are missing: {count} of the checkpoints {are} gone."
         if used:
             return f"{found} A broker or another program is using {', '.join(used)} now."
         unclean = [state for state in self.states if not state.is_clean]
@@ -181,6 +192,11 @@ class DoctorReport(Report):
                 columns=["!partition", "why", "what to do"],
                 rows=[[each.path, f"{each.reason}.", each.remedy] for each in self.short_logs],
             ),
+            Table(
+                title="Partitions that are gone",
+                columns=["!partition", "why", "what to do"],
+                rows=[[_path(gone), sentence(gone.words), _GONE_REMEDY] for gone in self.gone],
+            ),
             refusals_table([each for each in self.refusals if not each.is_unseen]),
             replace(refusals_table(self._unseen), title="What could not be checked"),
         ]
@@ -195,6 +211,7 @@ class DoctorReport(Report):
             "refusals": len(self.refusals),
             "strays": len(self.strays),
             "short_logs": len(self.short_logs),
+            "gone": len(self.gone),
             "bytes_to_read_again": sum(state.unflushed_size for state in self.states if not state.is_clean),
         }
 
@@ -204,6 +221,15 @@ class DoctorReport(Report):
             "refusals": [refusal_document(refusal) for refusal in self.refusals],
             "strays": [stray._asdict() for stray in self.strays],
             "short_logs": [each._asdict() for each in self.short_logs],
+            "gone": [
+                {
+                    "path": _path(gone),
+                    "checkpoint": gone.checkpoint,
+                    "offset": gone.offset,
+                    "remedy": _GONE_REMEDY,
+                }
+                for gone in self.gone
+            ],
             "may_start": self.may_start,
             "starts": self.starts,
             "has_metadata": self.has_metadata,
@@ -257,6 +283,7 @@ class Checkup:
             refusals=refusals,
             strays=strays,
             short_logs=tuple(self._short_logs(paths)),
+            gone=() if unformatted else tuple(self._gone(paths, node)),
             has_metadata=not node.is_kraft or node.metadata_directory is not None,
             starts=not is_start_refused(
                 refusals, [*paths, *self._others(paths)], self.metadata_directory or node.metadata_directory
@@ -315,6 +342,11 @@ class Checkup:
                 for problem in short_logs_in(self.disk, classify(self.disk, path)):
                     words = problem.words[0].upper() + problem.words[1:]
                     yield ShortLog(join_path(path, problem.name), words)
+    def _gone(self, paths: Sequence[str], node: Node) -> Iterator[GoneLog]:
+        found = read_gone_logs(self.disk, [*paths, *self._others(paths)], node)
+        yield from (gone for gone in found if gone.directory in paths)
+        for path in paths:
+            yield from read_emptied_logs(self.disk, path)
 
     def _state(self, path: str) -> CheckedDirectory:
         try:
@@ -353,6 +385,10 @@ def _stray_remedy(key: TopicPartition, topic_id: UUID | None, node: Node) -> str
     if known is None or node.stray_reason(key, known) is not None:
         return _STRAY_REMEDY
     return _MISSING_ID_REMEDY if topic_id is None else own_id_remedy(key.topic, None)
+
+
+def _path(gone: GoneLog) -> str:
+    return join_path(gone.directory, str(gone.topic_partition))
 
 
 def _named_twice_in_log_dirs(path: str, other: str) -> StartupRefusal:
