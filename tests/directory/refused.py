@@ -74,6 +74,16 @@ def folder(name: str) -> Make:
     return make
 
 
+def file_instead(name: str) -> Make:
+    """An empty file in the place of a folder."""
+
+    def make(directory: Path) -> None:
+        shutil.rmtree(directory / name)
+        (directory / name).write_bytes(b"")
+
+    return make
+
+
 def copy(name: str, target: str) -> Make:
     return lambda directory: shutil.copytree(directory / name, directory / target)
 
@@ -194,6 +204,14 @@ REFUSED: dict[str, Change] = {
         "__cluster_metadata-0/quorum-state",
         write("__cluster_metadata-0/quorum-state", b""),
     ),
+    "quorum-state.tmp that is a folder": Change(
+        RefusalKind.FOLDER,
+        f"{QUORUM_STATE}.tmp",
+        in_order(folder(f"{QUORUM_STATE}.tmp"), write(f"{QUORUM_STATE}.tmp/x", b"")),
+    ),
+    "a partition that is a file": Change(
+        RefusalKind.FILE, "rolled-0", file_instead("rolled-0"), takes_offline=True
+    ),
     "quorum-state zeroed": Change(
         RefusalKind.QUORUM_STATE,
         "__cluster_metadata-0/quorum-state",
@@ -266,6 +284,8 @@ ACCEPTED: dict[str, Make] = {
     "an index of transactions with a marker of another segment": write(TXN_INDEX, bytes(34) + b"\1" * 34),
     "no snapshot of the cluster's metadata": remove(SNAPSHOT),
     "quorum-state missing": remove(QUORUM_STATE),
+    "quorum-state.tmp that is an empty folder": folder(f"{QUORUM_STATE}.tmp"),
+    "a file with the name of a partition that the cluster lacks": write("ghost-0", b""),
     "quorum-state with more lines": write(QUORUM_STATE, f"{VOTED}\n\0\0".encode()),
     "quorum-state of version 1": write(QUORUM_STATE, VOTED_1.encode()),
     "a clean-shutdown file that is an empty folder": folder(MARKER),

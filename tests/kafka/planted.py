@@ -22,6 +22,7 @@ from tests.directory.refused import (
     VOTED,
     cut,
     edit,
+    file_instead,
     flip,
     folder,
     remove,
@@ -143,6 +144,10 @@ PLANTED: dict[str, Plant] = {
     "quorum-state without anything": in_one(write(QUORUM_STATE, b"{}")),
     "quorum-state of version 2": voted('"data_version":0', '"data_version":2'),
     "quorum-state with a word for an epoch": voted('"leaderEpoch":3', '"leaderEpoch":"three"'),
+    "quorum-state.tmp that is a folder": in_one(
+        folder(f"{QUORUM_STATE}.tmp"), write(f"{QUORUM_STATE}.tmp/x", b"")
+    ),
+    "a partition that is a file": in_one(file_instead("logappend-0")),
     "metadata in both directories": lambda node: shutil.copytree(node.one / METADATA, node.two / METADATA),
     "metadata in the second directory of log.dirs": named("second", "one"),
     "metadata that is a file": in_one(remove_folder(METADATA), write(METADATA, b"")),

@@ -78,4 +78,4 @@ def test_a_healthy_directory(
 
 
 def test_there_are_as_many_cases_as_promised() -> None:
-    assert (len(PLANTED), len(HEALTHY)) == (39, 10)
+    assert (len(PLANTED), len(HEALTHY)) == (41, 10)

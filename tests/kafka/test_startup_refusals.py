@@ -36,6 +36,8 @@ CHOSEN = [
     "recovery-point-offset-checkpoint zeroed",
     "partition.metadata empty",
     "a file foo.log",
+    "quorum-state.tmp that is a folder",
+    "a partition that is a file",
 ]
 REFUSED_HERE = REFUSED if profile.current() == profile.DEEP else {name: REFUSED[name] for name in CHOSEN}
 TAKEN = ["a directory without an id", "a file 1.log"]

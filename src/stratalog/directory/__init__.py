@@ -5,6 +5,7 @@ checkpoints        reads and writes these files
 clean_shutdown     the clean-shutdown file: its content, and reading it
 clean_state        writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata   topic ids, replicas, settings and broker epochs from `__cluster_metadata`
+file_refusals      files in the place of partitions' folders
 formatting/        turns log directories into those of a stand-alone broker
 gone_logs          logs whose folder is gone, though a checkpoint has a line for them
 home               whether a partition is in a log directory or a lone log (`lone_files.py`); opens lone logs

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from stratalog.directory.meta_properties import RESERVED_IDS
 from stratalog.errors import CorruptRecordError, DiskError
 from stratalog.files.disk import Path
 from stratalog.files.entries import EntryKind
@@ -39,6 +40,7 @@ from stratalog.records.reader import RecordBatch, read_batches
 METADATA_DIRECTORY = f"{CLUSTER_METADATA}-0"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # Kafka: ConfigResource.Type
+NO_LEADER, _SAME_LEADER = -1, -2
 _CHUNK_SIZE = 4 << 20
 # The records of a batch with one NO_OP_RECORD: length, attributes, deltas, no key, the value, no headers. An
 # active controller writes such a batch every 500 ms, so most batches of a quiet cluster are of this kind.
@@ -49,11 +51,15 @@ Message = dict[str, Any]  # of many kinds, each with fields of its own
 
 @dataclass(slots=True, kw_only=True)
 class Topic:
-    """A topic: its id, and the nodes that have a replica, by partition."""
+    """A topic: its id; and by partition, the nodes that have a replica, the id of the log directory of each
+    replica (since Kafka 3.7), and the leader (-1: none).
+    """
 
     name: str
     topic_id: UUID
     replicas: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    directories: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    leaders: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +98,25 @@ class ClusterMetadata:
         if replicas is None:
             return "its topic has no such partition"
         return None if node_id in replicas else f"node {node_id} is not among its replicas"
+
+    def directory_of(self, topic_partition: TopicPartition, node_id: int) -> str | None:
+        """The id of the log directory to which the node's replica is assigned; None if it is to none."""
+        topic = self.topics.get(topic_partition.topic)
+        if topic is None:
+            return None
+        replicas = topic.replicas.get(topic_partition.partition, ())
+        directories = topic.directories.get(topic_partition.partition, ())
+        found = dict(zip(replicas, directories, strict=False)).get(node_id)
+        return None if found in RESERVED_IDS else found
+
+    def waits_for(self, topic_partition: TopicPartition, node_id: int) -> bool:
+        """Whether the partition has no leader, and none but this node can be it."""
+        topic = self.topics.get(topic_partition.topic)
+        number = topic_partition.partition
+        return topic is not None and (topic.replicas.get(number), topic.leaders.get(number)) == (
+            (node_id,),
+            NO_LEADER,
+        )
 
 
 def read_cluster_metadata(disk: DiskReader, partition_directory: Path) -> ClusterMetadata:
@@ -247,8 +272,8 @@ class _Changes:
             metadata.topic_configs.pop(name, None)
         elif kind in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
             topic = metadata.topics.get(self._names.get(value["topicId"], ""))
-            if topic is not None and value["replicas"] is not None:  # null in a change record means unchanged
-                topic.replicas[value["partitionId"]] = tuple(value["replicas"])
+            if topic is not None:
+                _change_partition(topic, value)
         elif kind == "CONFIG_RECORD":
             self._change_config(value)
         elif kind == "REGISTER_BROKER_RECORD":
@@ -277,3 +302,15 @@ class _Changes:
             settings[value["name"]] = value["value"]
         if not settings:
             del configs[value["resourceName"]]
+
+
+def _change_partition(topic: Topic, value: Message) -> None:
+    """A new partition, or a change of one, in which null means unchanged."""
+    number = value["partitionId"]
+    if value["replicas"] is not None:
+        topic.replicas[number] = tuple(value["replicas"])
+        topic.directories.pop(number, None)  # they are of the earlier replicas
+    if value.get("directories"):
+        topic.directories[number] = tuple(value["directories"])
+    if value["leader"] != _SAME_LEADER:
+        topic.leaders[number] = value["leader"]

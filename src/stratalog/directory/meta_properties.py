@@ -30,7 +30,7 @@ VERSIONS = (0, 1)
 _DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 # Directory ids with a special meaning: lost, unassigned, migrating.
-_RESERVED_IDS = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
+RESERVED_IDS = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def parse_meta_properties(data: bytes, path: Path) -> MetaProperties:
 
 def format_meta_properties(properties: MetaProperties, *, now_ms: int) -> bytes:
     """The bytes of the file, with the date that Java puts into every properties file."""
-    if properties.directory_id in _RESERVED_IDS:
+    if properties.directory_id in RESERVED_IDS:
         raise UsageError(f"{properties.directory_id} is reserved: it cannot be the id of a directory.")
     when = datetime.fromtimestamp(now_ms // 1000, UTC)
     # Java's English names of days and months, independent of this process's locale.
@@ -106,7 +106,7 @@ def format_meta_properties(properties: MetaProperties, *, now_ms: int) -> bytes:
 
 def directory_id_problem(text: str) -> str | None:
     """Why a broker does not accept this as the id of a directory; None if it accepts it."""
-    if text in _RESERVED_IDS:
+    if text in RESERVED_IDS:
         return f"Its directory.id is {text}, which is reserved."
     try:
         topic_id_from_text(text)  # all of Kafka's ids are written alike

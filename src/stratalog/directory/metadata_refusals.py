@@ -3,6 +3,7 @@
 __cluster_metadata-0  it is a file, or not where a broker looks: in metadata.log.dir, or the first of log.dirs
 partition.metadata    its id is not the one that the metadata topic has in every cluster
 quorum-state          it is not JSON, or lacks a field of its version
+quorum-state.tmp      it is a folder with files in it: a broker deletes it before it writes it
 newest *.checkpoint   it is damaged or incomplete: unlike a log, a snapshot cannot be cut at the damage
 bootstrap.checkpoint  it is damaged, or does not name a metadata.version; checked even before the first start
 
@@ -29,7 +30,7 @@ from stratalog.directory.cluster_metadata import (
 from stratalog.directory.refusal import RefusalKind, StartupRefusal, unreadable
 from stratalog.errors import CorruptCheckpointError, DiskError
 from stratalog.files.entries import EntryKind
-from stratalog.files.names import PARTITION_METADATA
+from stratalog.files.names import PARTITION_METADATA, TEMPORARY_SUFFIX
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
 from stratalog.log.partition_metadata import PartitionMetadataFile
@@ -110,6 +111,7 @@ def _has_metadata(disk: DiskReader, directory: str) -> bool:
 def of_metadata(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
     """Damage to the files of the cluster's metadata in this directory, apart from the metadata log."""
     yield from _of_quorum_state(disk, directory)
+    yield from _of_temporary_state(disk, directory)
     yield from _of_bootstrap(disk, directory)
     yield from _of_snapshot(disk, directory)
     yield from _of_topic_id(disk, directory)
@@ -125,6 +127,24 @@ def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusa
     problem = None if data is None else _quorum_problem(data)
     if problem is not None:
         yield StartupRefusal(RefusalKind.QUORUM_STATE, directory, name, problem, _RESTORE_QUORUM_STATE)
+
+
+def _of_temporary_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
+    """A folder in the place of the file that becomes quorum-state; a broker deletes it if it is empty."""
+    name = join_path(METADATA_DIRECTORY, f"{_QUORUM_STATE}{TEMPORARY_SUFFIX}")
+    try:
+        status = disk.status(join_path(directory, name))
+        is_folder = status is not None and status.kind is EntryKind.DIRECTORY
+        if is_folder and disk.list_directory(join_path(directory, name)):
+            yield StartupRefusal(
+                RefusalKind.FOLDER,
+                directory,
+                name,
+                "This is a folder with files in it, where a broker writes a file.",
+                "Move it out of the log directory.",
+            )
+    except DiskError as error:
+        yield unreadable(disk, directory, name, error)
 
 
 def _quorum_problem(data: bytes) -> str | None:

@@ -24,6 +24,7 @@ class RefusalKind(Enum):
     META_PROPERTIES = "meta_properties"
     OTHER_NODE = "other_node"
     FOLDER = "folder"
+    FILE = "file"
     TWICE = "twice"
     CHECKPOINT = "checkpoint"
     LEADER_EPOCHS = "leader_epochs"

@@ -13,7 +13,8 @@ while loading    a folder that is not a partition's, a partition twice, a file's
                  checked in folders marked -delete and -stray, which it loads before it removes or keeps them;
                  a full disk (room_refusals.py); logs whose end it cannot read, or takes for another one, so
                  that it deletes records or gives offsets again (log_end_refusals.py)
-after loading    a folder with another topic's id: no partition is served then (topic_id_refusals.py)
+after loading    a file with the name of a partition that is not there (file_refusals.py); a folder with
+                 another topic's id: no partition is served then (topic_id_refusals.py)
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
 directory is the last one or has the cluster's metadata. Faults that do not keep a broker from starting are
@@ -31,6 +32,7 @@ from contextlib import suppress
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
+from stratalog.directory.file_refusals import of_files
 from stratalog.directory.formatting.note import has_format_note
 from stratalog.directory.kind import are_brokers
 from stratalog.directory.layout import Layout, classify, find_duplicates
@@ -123,6 +125,7 @@ def startup_refusals(
     for layout in layouts:
         found += _of_layout(disk, layout)
         found += of_topic_ids(disk, layout, node)
+    found += of_files(disk, layouts, others, node)
     count = sum(len(layout.partitions) for layout in layouts)
     found += of_room(disk, judged, metadata_in=places, partitions_count=count, freed_sizes=freed_sizes)
     everywhere = [
