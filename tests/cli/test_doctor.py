@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,44 @@ def test_an_empty_directory_is_refused_with_the_likely_mistake(
 ) -> None:
     assert main.run(["doctor", str(tmp_path)]) == 3
     assert "whether the disk is mounted here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("roles", "words"),
+    [
+        ("broker,controller", "A controller without it begins a new cluster"),
+        ("broker", "the broker fetches the cluster's metadata from the controllers"),
+    ],
+)
+def test_who_had_given_config_was_told_to_give_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], roles: str, words: str
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    shutil.rmtree(root / "__cluster_metadata-0")
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={root}\nnode.id=1\nprocess.roles={roles}\n")
+
+    main.run(["doctor", "--config", str(properties), "--plain"])
+
+    said = capsys.readouterr().out
+    assert "give --config" not in said
+    assert "__cluster_metadata-0 is in none of the directories that server.properties names" in said
+    assert words in said
+
+    main.run(["doctor", str(root), "--plain"])
+    assert "give --config, which names them all" in capsys.readouterr().out
+
+
+def test_a_node_that_never_started_was_told_to_name_its_other_directories(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = fixture_copy("clean", tmp_path / "data")
+    for path in root.iterdir():
+        if path.name not in ("meta.properties", "bootstrap.checkpoint"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={root}\nnode.id=1\nprocess.roles=broker,controller\n")
+
+    assert main.run(["doctor", "--config", str(properties), "--plain"]) == 0
+
+    assert capsys.readouterr().out.endswith("The broker can be started.\n")

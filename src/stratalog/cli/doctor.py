@@ -36,5 +36,6 @@ def doctor(output: Output, *, directories: tuple[str, ...], config: Path | None)
         metadata_directory=broker.metadata_place,
         node_id=broker.node_id,
         is_controller="controller" in broker.roles,
+        is_whole_node=broker.metadata_place is not None,
     )
     return output.report(checkup.run())

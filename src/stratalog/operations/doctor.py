@@ -68,6 +68,14 @@ _NO_METADATA = (
     "But the cluster's metadata is not in these directories, so the node has others, which were not checked: "
     "give --config, which names them all."
 )
+_LOST_METADATA = (
+    f"But {METADATA_DIRECTORY} is in none of the directories that server.properties names. A controller "
+    "without it begins a new cluster, unless other controllers have the metadata: restore it from a backup."
+)
+_FETCHED_METADATA = (
+    f"{METADATA_DIRECTORY} is in none of the directories that server.properties names, so that the broker "
+    "fetches the cluster's metadata from the controllers. Which partitions it sets aside is not known here."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +112,7 @@ class DoctorReport(Report):
     `starts`: whether a broker starts, perhaps without some of the directories. It starts in spite of
     `strays`, which it does not serve; of `short_logs`; and of logs that are `gone`, which it begins again
     without records. `has_metadata`: the cluster's metadata is in one of the directories, or the cluster keeps
-    it in ZooKeeper.
+    it in ZooKeeper. `metadata_note` says what follows if it is not.
     """
 
     states: tuple[CheckedDirectory, ...]
@@ -114,6 +122,7 @@ class DoctorReport(Report):
     gone: tuple[GoneLog, ...] = ()
     starts: bool = True
     has_metadata: bool = True
+    metadata_note: str = ""
 
     @property
     def may_start(self) -> bool:
@@ -145,8 +154,8 @@ class DoctorReport(Report):
             found = "The broker can be started."
         if known and self._unseen:
             found += f" Not everything was checked: {why_not_started(self._unseen)}."
-        if not self.has_metadata:
-            found += f" {_NO_METADATA}"
+        if self.metadata_note:
+            found += f" {self.metadata_note}"
         if self.strays:
             count = counted(len(self.strays), "partition")
             found += f" It does not serve {count}, which it will set aside as stray."
@@ -241,6 +250,7 @@ class Checkup:
     """A request: the log directories of one node, and what its server.properties says.
 
     `is_controller`: its process.roles includes controller, so the node itself has the cluster's metadata.
+    `is_whole_node`: `siblings` are all of its log.dirs.
     """
 
     directories: Sequence[str]
@@ -248,6 +258,7 @@ class Checkup:
     metadata_directory: str | None = None
     node_id: int | None = None
     is_controller: bool = False
+    is_whole_node: bool = False
     disk: DiskReader = field(default_factory=DiskReader)
 
     def run(self) -> DoctorReport:
@@ -278,13 +289,16 @@ class Checkup:
                 strays={stray.path for stray in strays},
             ),
         )
+        states = tuple(self._state(path) for path in paths)
+        has_metadata = not node.is_kraft or node.metadata_directory is not None
         return DoctorReport(
-            states=tuple(self._state(path) for path in paths),
+            states=states,
             refusals=refusals,
             strays=strays,
             short_logs=tuple(self._short_logs(paths)),
             gone=() if unformatted else tuple(self._gone(paths, node)),
-            has_metadata=not node.is_kraft or node.metadata_directory is not None,
+            has_metadata=has_metadata,
+            metadata_note="" if has_metadata else self._metadata_note(states),
             starts=not is_start_refused(
                 refusals, [*paths, *self._others(paths)], self.metadata_directory or node.metadata_directory
             ),
@@ -299,6 +313,14 @@ class Checkup:
         if not {*paths} <= {absolute_path(path) for path in self.siblings}:
             check_named_once(self.disk, paths)
         return find_same(self.disk, paths)
+
+    def _metadata_note(self, states: Sequence[CheckedDirectory]) -> str:
+        """What follows from it that no directory has the cluster's metadata."""
+        if not self.is_whole_node:
+            return _NO_METADATA
+        if not any(state.partitions_count for state in states):
+            return ""  # as before the first start
+        return _LOST_METADATA if self.is_controller else _FETCHED_METADATA
 
     def _others(self, paths: Sequence[str]) -> list[str]:
         return [path for path in self.siblings if path not in paths]
