@@ -292,7 +292,6 @@ ACCEPTED: dict[str, Make] = {
     "a checkpoint of a negative number of entries": write("recovery-point-offset-checkpoint", b"0\n-1\n"),
     "bootstrap.checkpoint with a flipped byte": flip("bootstrap.checkpoint", 200),
     "no partition.metadata of the cluster's metadata": remove(f"{METADATA}/partition.metadata"),
-    "a directory without an id": edit(META, "directory.id=.*\n", ""),
     "meta.properties of version 0": edit(META, "node.id=1((?s:.*))version=1", r"broker.id=1\1version=0"),
     "bootstrap.checkpoint missing": remove("bootstrap.checkpoint"),
     "the magic of the last batch 9": last_batch(16, b"\x09"),

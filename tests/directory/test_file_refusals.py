@@ -9,7 +9,7 @@ import pytest
 
 from stratalog.directory.refusal import RefusalKind
 from stratalog.operations.doctor import Checkup
-from tests.directory.refused import file_instead, refusals, with_second
+from tests.directory.refused import META, OTHER_ID, edit, file_instead, refusals, with_second
 
 OWN_ID = "jkXBCQ7L9FXzQeGWYPU3MQ"
 
@@ -62,3 +62,10 @@ def test_without_the_cluster_s_metadata_no_file_is_known_to_be_in_the_way(clean:
     shutil.rmtree(clean / "__cluster_metadata-0")
 
     assert refusals(clean) == ()
+
+
+def test_a_directory_without_an_id_of_its_own_is_looked_at(clean: Path) -> None:
+    file_instead("rolled-0")(clean)
+    edit(META, f"directory.id={OWN_ID}", f"directory.id={OTHER_ID}")(clean)
+
+    assert RefusalKind.DIRECTORY_ID in {found.kind for found in refusals(clean)}

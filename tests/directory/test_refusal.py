@@ -72,6 +72,7 @@ def test_a_broker_that_serves_nothing_or_loses_records_has_not_refused_to_start(
 
 def test_the_cause_is_what_the_broker_does() -> None:
     serves_nothing = StartupRefusal(RefusalKind.TOPIC_ID, "/one", "x", "It is.", "Do.")
+    leads_nothing = StartupRefusal(RefusalKind.DIRECTORY_ID, "/one", "x", "It is.", "Do.")
     full = StartupRefusal(RefusalKind.FULL, "/one", "", "It is.", "Do.")
     wrong = serves_nothing._replace(kind=RefusalKind.WRONG_END)
     past = serves_nothing._replace(kind=RefusalKind.START_PAST_END)
@@ -82,6 +83,7 @@ def test_the_cause_is_what_the_broker_does() -> None:
             refusal("/two", takes_offline=True),
             refusal("/two", takes_offline=False),
             serves_nothing,
+            leads_nothing,
             full,
             wrong,
             past,
@@ -90,6 +92,7 @@ def test_the_cause_is_what_the_broker_does() -> None:
         "it takes /two offline because of /two/x",
         "it refuses to start because of /two/x",
         "it serves no partition because of /one/x",
+        "it does not serve all partitions because of /one/x",
         "it has no room on the disk of /one",
         "it continues a log at a wrong offset because of /one/x",
         "it deletes a whole log because of /one/x",

@@ -53,6 +53,12 @@ def delete_records(bootstrap: str, topic: str, partition: int, before_offset: in
         deleted.result(PATIENCE_S)
 
 
+def leaders(bootstrap: str) -> set[int]:
+    """The nodes that lead a partition; -1 if a partition has no leader."""
+    topics = _admin(bootstrap).list_topics(timeout=PATIENCE_S).topics.values()
+    return {partition.leader for topic in topics for partition in topic.partitions.values()}
+
+
 def producer(bootstrap: str, **config: Any) -> Producer:
     """A librdkafka producer that sends at once; `compression_type="lz4"` sets `compression.type`."""
     settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, **QUIET}

@@ -10,7 +10,9 @@ import pytest
 from stratalog import open_log
 from stratalog.directory.refusal import RefusalKind
 from stratalog.operations.doctor import Checkup, DoctorReport
+from tests.directory.refused import META, OTHER_ID, edit
 from tests.fixtures import catalog
+from tests.kafka.clients import leaders
 from tests.kafka.jars import KafkaJars
 from tests.kafka.test_startup_refusals import PROPERTIES, AsItIs, starts
 from tests.waiting import until
@@ -72,3 +74,33 @@ def test_a_folder_with_another_topics_id_that_no_topic_needs(
     with AsItIs(kafka_jars, clean.parent / "work", log_dirs=[clean], properties=PROPERTIES) as broker:
         broker.stop()
         assert not broker.log_lines("Encountered metadata publishing fault")
+
+
+@pytest.mark.parametrize("line", [f"directory.id={OTHER_ID}\n", ""], ids=["changed", "removed"])
+def test_with_another_directory_id_no_partition_has_a_leader_until_the_second_start(
+    kafka_jars: KafkaJars, clean: Path, line: str
+) -> None:
+    edit(META, "directory.id=.*\n", line)(clean)
+    report = checked(clean)
+    assert (report.starts, report.may_start) == (True, False)
+    assert [each.kind for each in report.refusals] == [RefusalKind.DIRECTORY_ID]
+
+    with AsItIs(kafka_jars, clean.parent / "work", log_dirs=[clean], properties=PROPERTIES) as broker:
+        # It says that it has started when the controller knows it, and has elected the leaders.
+        assert leaders(broker.bootstrap) == {-1}
+        broker.wait_for_line("AssignmentsManager")
+        until(lambda: checked(clean).may_start)
+        broker.restart()
+        until(lambda: leaders(broker.bootstrap) == {1})
+
+
+def test_a_killed_broker_leads_its_partitions_under_another_directory_id(
+    kafka_jars: KafkaJars, tmp_path: Path
+) -> None:
+    (source,) = catalog.log_dirs("4.3.1", "killed")
+    killed = Path(shutil.copytree(source, tmp_path / "data"))
+    edit(META, "directory.id=.*", f"directory.id={OTHER_ID}")(killed)
+    assert checked(killed).may_start
+
+    with AsItIs(kafka_jars, tmp_path / "work", log_dirs=[killed], properties=PROPERTIES) as broker:
+        until(lambda: leaders(broker.bootstrap) == {1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +26,10 @@ from tests.directory.refused import (
 )
 from tests.fixtures import catalog
 from tests.kafka.broker import Broker
+from tests.kafka.clients import leaders
 from tests.kafka.jars import KafkaJars
 from tests.kafka.tools import KafkaError
+from tests.waiting import until
 
 PROPERTIES = {"log.index.size.max.bytes": "4096"}
 CHOSEN = [
@@ -40,7 +43,7 @@ CHOSEN = [
     "a partition that is a file",
 ]
 REFUSED_HERE = REFUSED if profile.current() == profile.DEEP else {name: REFUSED[name] for name in CHOSEN}
-TAKEN = ["a directory without an id", "a file 1.log"]
+TAKEN = ["quorum-state.tmp that is an empty folder", "a file 1.log"]
 TAKEN_HERE = ACCEPTED if profile.current() == profile.DEEP else {name: ACCEPTED[name] for name in TAKEN}
 OWNED = ["rolled-0/00000000000000000000.log 644"]
 OWNED_HERE = (
@@ -137,11 +140,13 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_a_directory_whose_meta_properties_was_formatted_again_is_taken(
+def test_a_directory_whose_meta_properties_was_formatted_again_needs_its_old_id(
     kafka_jars: KafkaJars, clean: Path
 ) -> None:
-    text = (clean / "meta.properties").read_text()
-    (clean / "meta.properties").unlink()
+    file = clean / "meta.properties"
+    text = file.read_text()
+    file.unlink()
+    (missing,) = startup_refusals(Disk(), [clean])
     broker = AsItIs(kafka_jars, clean.parent / "work", log_dirs=[clean], properties=PROPERTIES)
     with pytest.raises(KafkaError):
         broker.start()
@@ -150,7 +155,13 @@ def test_a_directory_whose_meta_properties_was_formatted_again_is_taken(
     config = clean.parent / "work" / "server.properties"
     broker.tool("storage", "format", "--ignore-formatted", "-t", cluster, "-c", str(config))
 
+    assert refusals(clean) == ["meta.properties"]
+    old_id = re.search("directory.id=.*\n", text)
+    assert old_id is not None
+    assert old_id[0].strip() in missing.remedy
+    file.write_text(re.sub("directory.id=.*\n", old_id[0], file.read_text()))
     assert refusals(clean) == []
     broker.start()
     assert not broker.log_lines("-stray")
+    until(lambda: leaders(broker.bootstrap) == {1})
     broker.close()

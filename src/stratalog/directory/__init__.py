@@ -5,6 +5,7 @@ checkpoints        reads and writes these files
 clean_shutdown     the clean-shutdown file: its content, and reading it
 clean_state        writes and deletes the clean-shutdown file; the note that replaces it during a change
 cluster_metadata   topic ids, replicas, settings and broker epochs from `__cluster_metadata`
+directory_id_refusals  directories that the cluster knows by another directory.id
 file_refusals      files in the place of partitions' folders
 formatting/        turns log directories into those of a stand-alone broker
 gone_logs          logs whose folder is gone, though a checkpoint has a line for them

@@ -30,6 +30,7 @@ class RefusalKind(Enum):
     LEADER_EPOCHS = "leader_epochs"
     PARTITION_METADATA = "partition_metadata"
     TOPIC_ID = "topic_id"
+    DIRECTORY_ID = "directory_id"
     FILE_NAME = "file_name"
     QUORUM_STATE = "quorum_state"
     BOOTSTRAP = "bootstrap"
@@ -75,9 +76,9 @@ class StartupRefusal(NamedTuple):
         return self.kind is RefusalKind.NOT_SEEN
 
     @property
-    def serves_nothing(self) -> bool:
-        """Whether a broker starts, but serves no partition of any topic."""
-        return self.kind is RefusalKind.TOPIC_ID
+    def leaves_unserved(self) -> bool:
+        """Whether a broker starts and uses the directory, but does not serve what is in it."""
+        return self.kind in (RefusalKind.TOPIC_ID, RefusalKind.DIRECTORY_ID)
 
     @property
     def loses_records(self) -> bool:
@@ -94,8 +95,10 @@ class StartupRefusal(NamedTuple):
             return "So it was not checked, and a broker may or may not be able to use it."
         if self.takes_offline:
             return "A broker takes this log directory offline because of it."
-        if self.serves_nothing:
+        if self.kind is RefusalKind.TOPIC_ID:
             return "A broker starts, but serves no partition of any topic because of it."
+        if self.kind is RefusalKind.DIRECTORY_ID:
+            return "A broker starts, but these have no leader until it is stopped and started again."
         if self.kind is RefusalKind.WRONG_END:
             return "A broker starts, and continues the log at a wrong offset because of it."
         if self.kind is RefusalKind.START_PAST_END:
@@ -111,8 +114,10 @@ class StartupRefusal(NamedTuple):
             return f"it has no room on the disk of {self.directory}"
         if self.takes_offline:
             return f"it takes {self.directory} offline because of {self.path}"
-        if self.serves_nothing:
+        if self.kind is RefusalKind.TOPIC_ID:
             return f"it serves no partition because of {self.path}"
+        if self.kind is RefusalKind.DIRECTORY_ID:
+            return f"it does not serve all partitions because of {self.path}"
         if self.kind is RefusalKind.WRONG_END:
             return f"it continues a log at a wrong offset because of {self.path}"
         if self.kind is RefusalKind.START_PAST_END:
@@ -127,9 +132,11 @@ def is_start_refused(
 
     It continues without a directory that it has taken offline, unless that directory has the cluster's
     metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that
-    directory. Reasons that are `is_unseen`, `serves_nothing` or `loses_records` are ignored.
+    directory. Reasons that are `is_unseen`, `leaves_unserved` or `loses_records` are ignored.
     """
-    found = [each for each in refusals if not (each.is_unseen or each.serves_nothing or each.loses_records)]
+    found = [
+        each for each in refusals if not (each.is_unseen or each.leaves_unserved or each.loses_records)
+    ]
     offline = {each.directory for each in found if each.takes_offline}
     unseen = {each.directory for each in found if each.takes_offline and each.name == META_PROPERTIES}
     if any(not each.takes_offline and each.directory not in unseen for each in found):

@@ -14,7 +14,8 @@ while loading    a folder that is not a partition's, a partition twice, a file's
                  a full disk (room_refusals.py); logs whose end it cannot read, or takes for another one, so
                  that it deletes records or gives offsets again (log_end_refusals.py)
 after loading    a file with the name of a partition that is not there (file_refusals.py); a folder with
-                 another topic's id: no partition is served then (topic_id_refusals.py)
+                 another topic's id: no partition is served then (topic_id_refusals.py); a directory.id that
+                 the cluster does not know: partitions have no leader then (directory_id_refusals.py)
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
 directory is the last one or has the cluster's metadata. Faults that do not keep a broker from starting are
@@ -32,6 +33,7 @@ from contextlib import suppress
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
+from stratalog.directory.directory_id_refusals import of_directory_ids, restore_remedy, with_old_ids
 from stratalog.directory.file_refusals import of_files
 from stratalog.directory.formatting.note import has_format_note
 from stratalog.directory.kind import are_brokers
@@ -76,11 +78,6 @@ _REMOUNT = (
     "an error. If there was one, check the disk and the file system first. Then mount it read-write, with "
     "`mount -o remount,rw` and its mount point."
 )
-_RESTORE = (
-    "Restore it from a backup; or delete what is left of it and run `kafka-storage.sh format "
-    "--ignore-formatted` with the id of this cluster, which leaves the data alone."
-)
-
 _FORMAT_AGAIN = "Run `stratalog format` again, as before: it was interrupted, and continues where it stopped."
 
 
@@ -126,6 +123,8 @@ def startup_refusals(
         found += _of_layout(disk, layout)
         found += of_topic_ids(disk, layout, node)
     found += of_files(disk, layouts, others, node)
+    everything = [*judged, *(path for path in others if path not in judged)]
+    found += of_directory_ids(disk, layouts, everything, node, are_all=special is not None)
     count = sum(len(layout.partitions) for layout in layouts)
     found += of_room(disk, judged, metadata_in=places, partitions_count=count, freed_sizes=freed_sizes)
     everywhere = [
@@ -139,7 +138,7 @@ def startup_refusals(
         name, words = problem.name.removeprefix(prefix_of(directory)), f"Partition {problem.words}."
         found.append(StartupRefusal(RefusalKind.TWICE, directory, name, words, _MOVE_OLDER))
     # Several checks may fail on the same file.
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(with_old_ids(disk, found, layouts, everything, node, node_id)))
 
 
 def _of_mounts(disk: DiskReader, paths: list[str]) -> Iterator[StartupRefusal]:
@@ -182,7 +181,7 @@ def _of_nodes(
             yield refusal
     if missing and are_brokers(disk, [*paths, *others]):
         for path in (path for path in missing if path in paths):
-            remedy = _FORMAT_AGAIN if has_format_note(disk, path) else _RESTORE
+            remedy = _FORMAT_AGAIN if has_format_note(disk, path) else restore_remedy()
             yield StartupRefusal(
                 RefusalKind.META_PROPERTIES, path, META_PROPERTIES, "The file is missing.", remedy
             )
@@ -200,7 +199,7 @@ def _incomplete(meta: MetaProperties) -> str | None:
 
 
 def _bad_meta(path: str, reason: str) -> StartupRefusal:
-    return StartupRefusal(RefusalKind.META_PROPERTIES, path, META_PROPERTIES, reason, _RESTORE)
+    return StartupRefusal(RefusalKind.META_PROPERTIES, path, META_PROPERTIES, reason, restore_remedy())
 
 
 def _disagreements(
