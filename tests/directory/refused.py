@@ -298,7 +298,7 @@ ACCEPTED: dict[str, Make] = {
     "the length of the last batch 1000000": last_batch(8, (1_000_000).to_bytes(4, "big")),
     "a file of any name": write("README", b"x"),
     "a partition without anything": folder("bar-0"),
-    **{f"{name} with a word for a number": write(name, b"0\n1\nrolled 0 many\n") for name in CHECKPOINTS},
+    **{f"{name} with a word for a number": write(name, b"0\n1\nrolled 0 many\n") for name in CHECKPOINTS[:3]},
     "partition.metadata missing": remove(ID),
     "partition.metadata of a later version": edit(ID, "version: 0", "version: 1"),
     "partition.metadata of an unknown topic": write(ID, f"version: 0\ntopic_id: {OTHER_ID}".encode()),

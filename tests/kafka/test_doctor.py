@@ -104,3 +104,13 @@ def test_a_killed_broker_leads_its_partitions_under_another_directory_id(
 
     with AsItIs(kafka_jars, tmp_path / "work", log_dirs=[killed], properties=PROPERTIES) as broker:
         until(lambda: leaders(broker.bootstrap) == {1})
+
+
+def test_a_word_in_the_cleaner_s_checkpoint_ends_the_cleaner(kafka_jars: KafkaJars, clean: Path) -> None:
+    (clean / "cleaner-offset-checkpoint").write_text("0\n1\nrolled 0 many\n")
+    report = checked(clean)
+    assert (report.starts, report.may_start) == (True, False)
+
+    with AsItIs(kafka_jars, clean.parent / "work", log_dirs=[clean], properties=PROPERTIES) as broker:
+        broker.wait_for_line("kafka-log-cleaner-thread-0.*: Error due to")
+        until(lambda: leaders(broker.bootstrap) == {1})

@@ -4,6 +4,7 @@ checkpoint_table   the offset checkpoints of a directory: names, what each says,
 checkpoints        reads and writes these files
 clean_shutdown     the clean-shutdown file: its content, and reading it
 clean_state        writes and deletes the clean-shutdown file; the note that replaces it during a change
+cleaner_refusals   cleaner checkpoints because of which a broker compacts no log
 cluster_metadata   topic ids, replicas, settings and broker epochs from `__cluster_metadata`
 directory_id_refusals  directories that the cluster knows by another directory.id
 file_refusals      files in the place of partitions' folders

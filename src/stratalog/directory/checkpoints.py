@@ -1,9 +1,10 @@
 """The offset checkpoints of one log directory (`checkpoint_table.py`) as files, each written whole.
 
 If a checkpoint cannot be read, a broker takes the whole directory offline; if only a number in it is wrong,
-it treats the file as empty. Stratalog treats it as empty in both cases. What that means depends on the file
-(`CheckpointRow.without_it`): scanning more than needed loses nothing, but a log whose start is lost shows
-deleted records again. Kafka: LogManager, ReplicaManager, OffsetCheckpointFile
+it treats the file as empty (but its cleaner ends because of a wrong number in its own checkpoint). Stratalog
+treats it as empty in all cases. What that means depends on the file (`CheckpointRow.without_it`): scanning
+more than needed loses nothing, but a log whose start is lost shows deleted records again. Kafka: LogManager,
+ReplicaManager, OffsetCheckpointFile
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from stratalog.log.log import Log
 
 _FORGIVEN = "a broker starts as if the file were empty"
+_NOT_CLEANED = "a broker's cleaner ends because of it, so that no log is compacted"
 _OFFLINE = "a broker takes the whole directory offline"
 
 
@@ -65,7 +67,8 @@ class Checkpoint:
         except CorruptCheckpointError as error:
             place = f"line {error.line}: " if error.line else ""
             self.takes_offline = not isinstance(error, CheckpointNumberError)
-            consequence = _OFFLINE if self.takes_offline else _FORGIVEN
+            forgiven = _NOT_CLEANED if self.row is CLEANER_OFFSETS else _FORGIVEN
+            consequence = _OFFLINE if self.takes_offline else forgiven
             self.problem = Problem(self.name, f"{place}{error.reason.rstrip('.')}", consequence)
             return {}
 

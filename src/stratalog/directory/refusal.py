@@ -27,6 +27,7 @@ class RefusalKind(Enum):
     FILE = "file"
     TWICE = "twice"
     CHECKPOINT = "checkpoint"
+    CLEANER = "cleaner"
     LEADER_EPOCHS = "leader_epochs"
     PARTITION_METADATA = "partition_metadata"
     TOPIC_ID = "topic_id"
@@ -77,8 +78,8 @@ class StartupRefusal(NamedTuple):
 
     @property
     def leaves_unserved(self) -> bool:
-        """Whether a broker starts and uses the directory, but does not serve what is in it."""
-        return self.kind in (RefusalKind.TOPIC_ID, RefusalKind.DIRECTORY_ID)
+        """Whether a broker starts and uses the directory, but does not serve or compact what is in it."""
+        return self.kind in (RefusalKind.TOPIC_ID, RefusalKind.DIRECTORY_ID, RefusalKind.CLEANER)
 
     @property
     def loses_records(self) -> bool:
@@ -99,6 +100,8 @@ class StartupRefusal(NamedTuple):
             return "A broker starts, but serves no partition of any topic because of it."
         if self.kind is RefusalKind.DIRECTORY_ID:
             return "A broker starts, but these have no leader until it is stopped and started again."
+        if self.kind is RefusalKind.CLEANER:
+            return "A broker starts, but its cleaner ends because of it, so that no log is compacted."
         if self.kind is RefusalKind.WRONG_END:
             return "A broker starts, and continues the log at a wrong offset because of it."
         if self.kind is RefusalKind.START_PAST_END:
@@ -118,6 +121,8 @@ class StartupRefusal(NamedTuple):
             return f"it serves no partition because of {self.path}"
         if self.kind is RefusalKind.DIRECTORY_ID:
             return f"it does not serve all partitions because of {self.path}"
+        if self.kind is RefusalKind.CLEANER:
+            return f"it compacts no log because of {self.path}"
         if self.kind is RefusalKind.WRONG_END:
             return f"it continues a log at a wrong offset because of {self.path}"
         if self.kind is RefusalKind.START_PAST_END:

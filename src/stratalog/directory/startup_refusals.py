@@ -32,6 +32,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from stratalog.directory.checkpoints import DirectoryCheckpoints
+from stratalog.directory.cleaner_refusals import of_cleaner
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.directory.directory_id_refusals import of_directory_ids, restore_remedy, with_old_ids
 from stratalog.directory.file_refusals import of_files
@@ -245,6 +246,7 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
             RefusalKind.FOLDER, directory, problem.name, "This is not the folder of a partition.", _MOVE
         )
     yield from _of_checkpoints(disk, directory)
+    yield from of_cleaner(disk, directory)
     yield from _of_owners(disk, layout)
     for entry in layout.partitions:
         yield from _of_partition(disk, directory, entry.name)

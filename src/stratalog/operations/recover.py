@@ -260,7 +260,7 @@ def _will_be_repaired(refusal: StartupRefusal, directory: DirectoryReport | None
     """Whether a run would repair what this dry run has found; `directory` is None for a metadata.log.dir."""
     if directory is None or directory.outcome is not Outcome.PLANNED:
         return False
-    if refusal.kind is RefusalKind.CHECKPOINT or refusal.kind in _LOG_ENDS:
+    if refusal.kind in (RefusalKind.CHECKPOINT, RefusalKind.CLEANER, *_LOG_ENDS):
         return True
     partition = parent_path(refusal.name)
     if refusal.kind in (RefusalKind.LEADER_EPOCHS, RefusalKind.TXN_INDEX):

@@ -31,6 +31,7 @@ from stratalog.records.internal_topics import CLUSTER_METADATA
 
 _NOT_REPORTED = (
     RefusalKind.CHECKPOINT,
+    RefusalKind.CLEANER,
     RefusalKind.TOPIC_ID,
     RefusalKind.START_PAST_END,
     RefusalKind.READ_ONLY,
