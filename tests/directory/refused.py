@@ -23,6 +23,7 @@ EPOCHS = "rolled-0/leader-epoch-checkpoint"
 WAITING = "short-lived-0.16d0e42cb57747578f152795418c656f-delete"
 OTHER_ID = "reGNe0_MHPkN7msm8w9sjg"  # of another broker's directory
 METADATA = "__cluster_metadata-0"
+METADATA_LOG = f"{METADATA}/00000000000000000000.log"
 SNAPSHOT = f"{METADATA}/00000000000000000050-0000000001.checkpoint"
 QUORUM_STATE = f"{METADATA}/quorum-state"
 TXN_INDEX = "rolled-0/00000000000000000020.txnindex"
@@ -366,6 +367,27 @@ OUT_OF_REACH: dict[str, Owned] = {
         Owned(".lock", 0o644),
         Owned("rolled-0", 0o755),
         Owned(".kafka_cleanshutdown", 0o600, is_refused=False),
+        Owned(METADATA, 0o755),
+        Owned(METADATA_LOG, 0o644),
+        Owned(METADATA_LOG, 0o600),
+        Owned(f"{METADATA}/00000000000000000000.index", 0o644),
+        Owned(f"{METADATA}/00000000000000000000.timeindex", 0o644),
+        Owned(f"{METADATA}/00000000000000000155.snapshot", 0o600),
+        Owned(f"{METADATA}/00000000000000000155.snapshot", 0o644, is_refused=False),
+        Owned(f"{METADATA}/leader-epoch-checkpoint", 0o600),
+        Owned(f"{METADATA}/leader-epoch-checkpoint", 0o644, is_refused=False),
+        Owned(f"{METADATA}/partition.metadata", 0o600),
+        Owned(f"{METADATA}/README", 0o600),
+        Owned(SNAPSHOT, 0o600),
+        Owned(SNAPSHOT, 0o644, is_refused=False),
+        Owned(QUORUM_STATE, 0o600),
+        Owned(QUORUM_STATE, 0o644, is_refused=False),
+        Owned("bootstrap.checkpoint", 0o600),
+        Owned("bootstrap.checkpoint", 0o644, is_refused=False),
+        Owned(WAITING, 0o755, is_refused=False),
+        Owned(f"{WAITING}/00000000000000000000.log", 0o644),
+        Owned(f"{WAITING}/00000000000000000000.index", 0o644, is_refused=False),
+        Owned(f"{WAITING}/leader-epoch-checkpoint", 0o600),
     )
 }
 

@@ -45,7 +45,12 @@ CHOSEN = [
 REFUSED_HERE = REFUSED if profile.current() == profile.DEEP else {name: REFUSED[name] for name in CHOSEN}
 TAKEN = ["quorum-state.tmp that is an empty folder", "a file 1.log"]
 TAKEN_HERE = ACCEPTED if profile.current() == profile.DEEP else {name: ACCEPTED[name] for name in TAKEN}
-OWNED = ["rolled-0/00000000000000000000.log 644"]
+OWNED = [
+    "rolled-0/00000000000000000000.log 644",
+    "__cluster_metadata-0/00000000000000000000.log 644",
+    "__cluster_metadata-0/quorum-state 600",
+    "bootstrap.checkpoint 600",
+]
 OWNED_HERE = (
     OUT_OF_REACH if profile.current() == profile.DEEP else {name: OUT_OF_REACH[name] for name in OWNED}
 )

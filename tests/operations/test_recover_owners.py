@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
 from stratalog.errors import FileOwnerError
 from tests.directory.recovery.recovering import (
     copy_of,
@@ -93,3 +94,20 @@ def test_files_of_another_user_are_still_refused(nobodys: Path) -> None:
 
     assert (refusal.value.path, refusal.value.owner) == (str(other), 0)
     assert files_of(nobodys) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("name", ["00000000000000000000.log", "quorum-state"])
+def test_metadata_of_root_does_not_keep_logs_from_being_recovered(
+    nobodys: Path, tmp_path: Path, name: str
+) -> None:
+    run(copy_of("killed", tmp_path / "first"))  # compiles the kernels, which user nobody cannot
+    os.chown(nobodys / METADATA_DIRECTORY / name, 0, 0)
+    (nobodys / METADATA_DIRECTORY / name).chmod(0o600)
+
+    with as_nobody():
+        report = run(nobodys)
+
+    assert (nobodys / ".kafka_cleanshutdown").exists()
+    assert not report.may_start
+    assert f"{METADATA_DIRECTORY}/{name}" in {each.name for each in report.refusals}

@@ -23,6 +23,7 @@ meta_properties    meta.properties: which node of which cluster
 metadata_refusals  why a broker would not start with its cluster's metadata
 node               finds the node that owns these directories; all files must agree on it
 open_log           `open_log`, the public way to one log
+owner_refusals     files that the broker's user may not read or write
 owners             who owns the files, and whether rewritten files can keep their owner
 partitions         lists partitions, for code that only reads
 pending_move       finishes the swap of a log with its copy in another directory

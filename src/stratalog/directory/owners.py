@@ -8,9 +8,11 @@ that it writes. So it is refused unless it already owns all files that it would 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
+from stratalog.directory.cluster_metadata import BOOTSTRAP_CHECKPOINT, METADATA_DIRECTORY
 from stratalog.directory.layout import Layout
 from stratalog.errors import AccessDeniedError, DiskError, FileOwnerError
 from stratalog.files.entries import EntryKind, FileStatus
@@ -21,7 +23,14 @@ from stratalog.files.reading import DiskReader
 ROOT = 0
 _READ, _WRITE, _ENTER = 0o4, 0o6, 0o7  # each includes the permission before it
 _LIST = 0o5
-_READ_AT_START = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
+
+
+class Unusable(NamedTuple):
+    """A file or folder that the broker's user needs but has no permission to use."""
+
+    path: str
+    status: FileStatus
+    user: int
 
 
 def current_user() -> int:
@@ -57,28 +66,60 @@ def check_owners(disk: DiskReader, layout: Layout, user: int, groups: Collection
     )
 
 
-def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus, int]]:
-    """Paths that a broker needs but has no permission to use, each with its status and the broker's user.
+def out_of_reach(disk: DiskReader, layout: Layout) -> Iterator[Unusable]:
+    """Paths of a log directory that a broker needs but has no permission to use.
 
-    The broker's user is assumed to be the owner of the log directory. Its groups are not known, so it is
-    assumed to have the permissions of any group. It reads all files of a partition, and opens all logs and
-    the newest indexes for writing.
+    It reads all files of a partition, and opens all logs and the newest indexes for writing. Folders marked
+    -stray are loaded like partitions; in folders marked -delete it writes no index.
     """
-    root = disk.status(layout.directory)
+    loaded = [*(entry.name for entry in layout.partitions), *layout.strays]
+    needed = {LOCK: _WRITE, **dict.fromkeys((META_PROPERTIES, *OFFSET_CHECKPOINTS), _READ)}
+    yield from _out_of_reach(disk, layout.directory, needed, loaded, layout.waiting)
+
+
+def metadata_out_of_reach(disk: DiskReader, directory: str) -> Iterator[Unusable]:
+    """The same of the cluster's metadata, in the directory in which the broker looks for it.
+
+    A broker loads its folder like a partition.
+    """
+    status = disk.status(join_path(directory, METADATA_DIRECTORY))
+    is_folder = status is not None and status.kind is EntryKind.DIRECTORY
+    needed = {LOCK: _WRITE, META_PROPERTIES: _READ, BOOTSTRAP_CHECKPOINT: _READ}
+    yield from _out_of_reach(disk, directory, needed, [METADATA_DIRECTORY] * is_folder)
+
+
+def _out_of_reach(
+    disk: DiskReader,
+    directory: str,
+    needed_of: Mapping[str, int],
+    loaded: Iterable[str],
+    waiting: Iterable[str] = (),
+) -> Iterator[Unusable]:
+    """What the broker's user may not use: the directory, these files in it, and everything in these folders.
+
+    The broker's user is assumed to be the owner of the directory. Its groups are not known, so it is assumed
+    to have the permissions of any group.
+    """
+    root = disk.status(directory)
     if root is None or root.user == ROOT:
         return
-    newest = {layout.path(entry): _newest_segment(disk, layout.path(entry)) for entry in layout.partitions}
-    for path, status in _all_of(disk, layout):
-        directory, name = os.path.split(path)
-        if status.kind is EntryKind.DIRECTORY:
-            needed = _ENTER
-        elif directory == layout.directory:
-            needed = _WRITE if name == LOCK else _READ if name in _READ_AT_START else 0
-        else:
-            is_written = name.endswith(FileKind.LOG.value) or name in newest[directory]
-            needed = _WRITE if is_written else _READ
-        if not _permits(status, root.user, needed):
-            yield path, status, root.user
+    needs = [(directory, _ENTER), *((path, needed_of.get(name, 0)) for path, name in _files(disk, directory))]
+    for folder in (join_path(directory, name) for name in loaded):
+        indexes = _newest_segment(disk, folder)
+        needs.append((folder, _ENTER))
+        needs += [(path, _needed(name, indexes)) for path, name in _files(disk, folder)]
+    for folder in (join_path(directory, name) for name in waiting):
+        needs.append((folder, _LIST))
+        needs += [(path, _needed(name)) for path, name in _files(disk, folder)]
+    for path, needed in needs:
+        status = disk.status(path)
+        if status is not None and not _permits(status, root.user, needed):
+            yield Unusable(path, status, root.user)
+
+
+def _needed(name: str, indexes: Collection[str] = ()) -> int:
+    """What a broker does with a file of a log; `indexes` are those that it opens for writing."""
+    return _WRITE if name.endswith(FileKind.LOG.value) or name in indexes else _READ
 
 
 def is_refused_only_here(disk: DiskReader, directory: str, error: DiskError) -> bool:
@@ -132,8 +173,14 @@ def _newest_segment(disk: DiskReader, partition: str) -> tuple[str, ...]:
 def _all_of(disk: DiskReader, layout: Layout) -> Iterator[tuple[str, FileStatus]]:
     """The log directory, its partitions and the files in them."""
     for directory in (layout.directory, *(layout.path(entry) for entry in layout.partitions)):
-        names = [entry.name for entry in disk.list_directory(directory) if entry.kind is EntryKind.FILE]
-        for path in (directory, *(join_path(directory, name) for name in names)):
+        for path in (directory, *(path for path, _ in _files(disk, directory))):
             status = disk.status(path)
             if status is not None:
                 yield path, status
+
+
+def _files(disk: DiskReader, folder: str) -> Iterator[tuple[str, str]]:
+    """The path and the name of each file in a folder."""
+    for entry in disk.list_directory(folder):
+        if entry.kind is EntryKind.FILE:
+            yield join_path(folder, entry.name), entry.name

@@ -43,7 +43,7 @@ from stratalog.directory.log_end_refusals import of_log_ends
 from stratalog.directory.meta_properties import MetaProperties, directory_id_problem, read_meta_properties
 from stratalog.directory.metadata_refusals import metadata_places, of_metadata, of_metadata_places
 from stratalog.directory.node import Node, find_node
-from stratalog.directory.owners import out_of_reach
+from stratalog.directory.owner_refusals import of_metadata_owners, of_owners
 from stratalog.directory.refusal import RECOVER_ALL, RefusalKind, StartupRefusal, unreadable
 from stratalog.directory.room_refusals import NOTHING_FREED, of_room
 from stratalog.directory.topic_id_refusals import of_topic_ids
@@ -247,7 +247,7 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
         )
     yield from _of_checkpoints(disk, directory)
     yield from of_cleaner(disk, directory)
-    yield from _of_owners(disk, layout)
+    yield from of_owners(disk, layout)
     for entry in layout.partitions:
         yield from _of_partition(disk, directory, entry.name)
     yield from of_log_ends(disk, layout)
@@ -258,6 +258,7 @@ def _of_layout(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
 
 def _of_metadata_place(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
     yield from of_metadata(disk, directory)
+    yield from of_metadata_owners(disk, directory)
     try:
         status = disk.status(join_path(directory, METADATA_DIRECTORY))
     except DiskError:  # its meta.properties cannot be read either
@@ -294,25 +295,6 @@ def _of_checkpoints(disk: DiskReader, directory: str) -> Iterator[StartupRefusal
                 f"{_REWRITE}; or delete it: a broker treats a missing file as an empty one.",
                 takes_offline=True,
             )
-
-
-def _of_owners(disk: DiskReader, layout: Layout) -> Iterator[StartupRefusal]:
-    """Files that the broker's user may not read or write, for example because root made them."""
-    try:
-        found = [*out_of_reach(disk, layout)]
-    except DiskError as error:
-        yield unreadable(disk, layout.directory, "", error)
-        return
-    for path, status, user in found:
-        yield StartupRefusal(
-            RefusalKind.OWNER,
-            layout.directory,
-            "" if path == layout.directory else path.removeprefix(prefix_of(layout.directory)),
-            f"It belongs to user {status.user} with mode {status.mode:o}: user {user}, who owns the log "
-            "directory, may not use it.",
-            f"Give it to the broker's user, as in `chown {user} {path}` or `chmod u+rw {path}`.",
-            takes_offline=True,
-        )
 
 
 def _of_partition(disk: DiskReader, directory: str, name: str) -> Iterator[StartupRefusal]:
