@@ -85,6 +85,17 @@ def file_instead(name: str) -> Make:
     return make
 
 
+def link_instead(name: str) -> Make:
+    """A link that leads nowhere in the place of a folder, as to a disk that is not mounted."""
+
+    def make(directory: Path) -> None:
+        if (directory / name).exists():
+            shutil.rmtree(directory / name)
+        (directory / name).symlink_to("/nonexistent/disk/x")
+
+    return make
+
+
 def copy(name: str, target: str) -> Make:
     return lambda directory: shutil.copytree(directory / name, directory / target)
 
@@ -213,6 +224,12 @@ REFUSED: dict[str, Change] = {
     "a partition that is a file": Change(
         RefusalKind.FILE, "rolled-0", file_instead("rolled-0"), takes_offline=True
     ),
+    "a partition that is a link to nowhere": Change(
+        RefusalKind.FILE, "rolled-0", link_instead("rolled-0"), takes_offline=True
+    ),
+    "metadata that is a link to nowhere": Change(
+        RefusalKind.METADATA_PLACE, METADATA, link_instead(METADATA)
+    ),
     "quorum-state zeroed": Change(
         RefusalKind.QUORUM_STATE,
         "__cluster_metadata-0/quorum-state",
@@ -287,6 +304,10 @@ ACCEPTED: dict[str, Make] = {
     "quorum-state missing": remove(QUORUM_STATE),
     "quorum-state.tmp that is an empty folder": folder(f"{QUORUM_STATE}.tmp"),
     "a file with the name of a partition that the cluster lacks": write("ghost-0", b""),
+    **{
+        f"a link to nowhere named {name}": link_instead(name)
+        for name in ("ghost-0", "lost+found", f"rolled-0.{WAITING.split('.')[1][:32]}-future")
+    },
     "quorum-state with more lines": write(QUORUM_STATE, f"{VOTED}\n\0\0".encode()),
     "quorum-state of version 1": write(QUORUM_STATE, VOTED_1.encode()),
     "a clean-shutdown file that is an empty folder": folder(MARKER),

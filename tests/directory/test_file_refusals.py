@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from stratalog.directory.refusal import RefusalKind
 from stratalog.operations.doctor import Checkup
-from tests.directory.refused import META, OTHER_ID, edit, file_instead, refusals, with_second
+from tests.directory.refused import META, METADATA, OTHER_ID, edit, file_instead, refusals, with_second
 
 OWN_ID = "jkXBCQ7L9FXzQeGWYPU3MQ"
 
@@ -30,7 +31,36 @@ def test_a_link_that_leads_nowhere_is_in_the_way_too(clean: Path) -> None:
     shutil.rmtree(clean / "rolled-0")
     (clean / "rolled-0").symlink_to(clean.parent / "unmounted")
 
-    assert [(found.kind, found.name) for found in refusals(clean)] == [(RefusalKind.FILE, "rolled-0")]
+    (found,) = refusals(clean)
+
+    assert (found.kind, found.name) == (RefusalKind.FILE, "rolled-0")
+    assert found.reason.startswith("This is a symbolic link, and there is no folder where it leads.")
+    assert found.remedy.startswith("Mount the disk to which the link leads")
+
+
+def test_a_link_to_a_file_is_a_file(clean: Path) -> None:
+    shutil.rmtree(clean / "rolled-0")
+    (clean / "rolled-0").symlink_to(clean / "meta.properties")
+
+    (found,) = refusals(clean)
+
+    assert found.remedy.startswith("Move it out of the log directory.")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_metadata_log_dir_whose_metadata_is_a_link_to_nowhere(
+    clean: Path, tmp_path: Path, is_there: bool
+) -> None:
+    place = tmp_path / "metadata"
+    place.mkdir()
+    target = shutil.move(clean / METADATA, tmp_path / "disk")
+    (place / METADATA).symlink_to(target if is_there else tmp_path / "unmounted")
+    text = (clean / "meta.properties").read_text()
+    (place / "meta.properties").write_text(re.sub("directory.id=.*", f"directory.id={OTHER_ID}", text))
+
+    found = refusals(clean, metadata_directory=place)
+
+    assert [(each.directory, each.name) for each in found] == [(str(place), METADATA)] * (not is_there)
 
 
 def test_a_partition_that_is_only_missing_is_created(clean: Path) -> None:

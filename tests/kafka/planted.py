@@ -25,6 +25,7 @@ from tests.directory.refused import (
     file_instead,
     flip,
     folder,
+    link_instead,
     remove,
     with_second,
     write,
@@ -113,6 +114,20 @@ def metadata_moved(*makes: Make) -> Plant:
     return plant
 
 
+def exchanged_ids(*makes: Make) -> Plant:
+    """The cluster's metadata assigns all partitions to the second directory, which is changed."""
+
+    def plant(node: Planted) -> None:
+        first, second = (directory / "meta.properties" for directory in (node.one, node.two))
+        old, new = first.read_text(), second.read_text()
+        first.write_text(new)
+        second.write_text(old)
+        for make in makes:
+            make(node.two)
+
+    return plant
+
+
 def never_started(*makes: Make) -> Plant:
     """Directories that were formatted and have no data yet."""
 
@@ -148,6 +163,9 @@ PLANTED: dict[str, Plant] = {
         folder(f"{QUORUM_STATE}.tmp"), write(f"{QUORUM_STATE}.tmp/x", b"")
     ),
     "a partition that is a file": in_one(file_instead("logappend-0")),
+    "a partition that is a link to nowhere": in_one(link_instead("logappend-0")),
+    "a partition of the second directory that is a link to nowhere": exchanged_ids(link_instead("rolled-0")),
+    "metadata that is a link to nowhere": in_one(link_instead(METADATA)),
     "metadata in both directories": lambda node: shutil.copytree(node.one / METADATA, node.two / METADATA),
     "metadata in the second directory of log.dirs": named("second", "one"),
     "metadata that is a file": in_one(remove_folder(METADATA), write(METADATA, b"")),

@@ -18,6 +18,7 @@ from tests.kafka.tools import KafkaError
 IS_DEEP = profile.current() == profile.DEEP
 CHOSEN = (
     "a metadata.log.dir whose quorum-state is garbled",
+    "a partition of the second directory that is a link to nowhere",
     "a snapshot of the metadata with a flipped byte",
     "metadata in the second directory of log.dirs",
     "the starts of logs zeroed in the second directory",
@@ -78,4 +79,4 @@ def test_a_healthy_directory(
 
 
 def test_there_are_as_many_cases_as_promised() -> None:
-    assert (len(PLANTED), len(HEALTHY)) == (41, 10)
+    assert (len(PLANTED), len(HEALTHY)) == (44, 10)

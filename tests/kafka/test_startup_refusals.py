@@ -41,6 +41,8 @@ CHOSEN = [
     "a file foo.log",
     "quorum-state.tmp that is a folder",
     "a partition that is a file",
+    "a partition that is a link to nowhere",
+    "metadata that is a link to nowhere",
 ]
 REFUSED_HERE = REFUSED if profile.current() == profile.DEEP else {name: REFUSED[name] for name in CHOSEN}
 TAKEN = ["quorum-state.tmp that is an empty folder", "a file 1.log"]

@@ -3,7 +3,8 @@
 A broker loads the folders of a log directory and does not look at files. Then it creates the partitions that
 the cluster's metadata assigns to it and that it has not found. If a file has the name of such a folder, it
 cannot create the folder, and takes the log directory offline. So a file is harmless if the folder is in
-another log directory of the node, or if the metadata assigns the partition to another one.
+another log directory of the node, or if the metadata assigns the partition to another one. A symbolic link
+that leads nowhere, as to a disk that is not mounted, is like a file.
 
 Kafka: LogManager.getOrCreateLog, LogManager.createLogDirectory
 """
@@ -17,12 +18,17 @@ from stratalog.directory.cluster_metadata import ClusterMetadata
 from stratalog.directory.layout import Layout
 from stratalog.directory.meta_properties import read_meta_properties
 from stratalog.directory.node import Node
-from stratalog.directory.refusal import RefusalKind, StartupRefusal
+from stratalog.directory.refusal import DANGLING, MOUNT, RefusalKind, StartupRefusal
 from stratalog.errors import CorruptCheckpointError, DiskError
-from stratalog.files.entries import EntryKind
+from stratalog.files.entries import DirectoryEntry, EntryKind, is_dangling
 from stratalog.files.names import DirectoryState, TopicPartition
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
+
+_RESTORE = (
+    "restore its folder from a backup: without it a broker begins an empty partition, or fetches it from its "
+    "leader."
+)
 
 
 def of_files(
@@ -39,18 +45,19 @@ def of_files(
     ]
     for layout in layouts:
         others = node.metadata.broker_directories.get(node.node_id, frozenset()) - {_own_id(disk, layout)}
-        files = _names_of_files(disk, layout.directory) if missing else set()
+        files = _files(disk, layout.directory) if missing else {}
         for key in missing:
             if str(key) in files and node.metadata.directory_of(key, node.node_id) not in others:
-                yield StartupRefusal(
-                    RefusalKind.FILE,
-                    layout.directory,
-                    str(key),
-                    "This is not a folder, and a broker creates the folder of a partition there.",
-                    "Move it out of the log directory. If the partition had records, restore its folder from "
-                    "a backup: without it a broker begins an empty partition, or fetches it from its leader.",
-                    takes_offline=True,
-                )
+                yield _refusal(layout.directory, files[str(key)])
+
+
+def _refusal(directory: str, entry: DirectoryEntry) -> StartupRefusal:
+    words = "This is not a folder, and a broker creates the folder of a partition there."
+    remedy = f"Move it out of the log directory. If the partition had records, {_RESTORE}"
+    if is_dangling(entry):
+        words = f"{DANGLING} A broker does not find the partition, and cannot create its folder there."
+        remedy = f"{MOUNT} If the folder is lost, delete the link and {_RESTORE}"
+    return StartupRefusal(RefusalKind.FILE, directory, entry.name, words, remedy, takes_offline=True)
 
 
 def _own_id(disk: DiskReader, layout: Layout) -> str | None:
@@ -86,10 +93,10 @@ def _is_in(disk: DiskReader, directories: Sequence[str], key: TopicPartition) ->
     return False
 
 
-def _names_of_files(disk: DiskReader, directory: str) -> set[str]:
-    """Files, and links that lead nowhere."""
+def _files(disk: DiskReader, directory: str) -> dict[str, DirectoryEntry]:
+    """Files, and links that lead nowhere, by name."""
     try:
         entries = disk.list_directory(directory)
     except DiskError:  # startup_refusals.py reports it
-        return set()
-    return {entry.name for entry in entries if entry.kind is not EntryKind.DIRECTORY}
+        return {}
+    return {entry.name: entry for entry in entries if entry.kind is not EntryKind.DIRECTORY}

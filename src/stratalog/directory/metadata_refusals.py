@@ -1,6 +1,7 @@
 """Lists the reasons for which a broker cannot start with its cluster's metadata.
 
-__cluster_metadata-0  it is a file, or not where a broker looks: in metadata.log.dir, or the first of log.dirs
+__cluster_metadata-0  it is a file, a link that leads nowhere, or not where a broker looks: in
+                      metadata.log.dir, or the first of log.dirs
 partition.metadata    its id is not the one that the metadata topic has in every cluster
 quorum-state          it is not JSON, or lacks a field of its version
 quorum-state.tmp      it is a folder with files in it: a broker deletes it before it writes it
@@ -27,9 +28,9 @@ from stratalog.directory.cluster_metadata import (
     newest_snapshot,
     snapshot_problem,
 )
-from stratalog.directory.refusal import RefusalKind, StartupRefusal, unreadable
+from stratalog.directory.refusal import DANGLING, MOUNT, RefusalKind, StartupRefusal, unreadable
 from stratalog.errors import CorruptCheckpointError, DiskError
-from stratalog.files.entries import EntryKind
+from stratalog.files.entries import EntryKind, is_dangling
 from stratalog.files.names import PARTITION_METADATA, TEMPORARY_SUFFIX
 from stratalog.files.paths import join_path
 from stratalog.files.reading import DiskReader
@@ -110,11 +111,22 @@ def _has_metadata(disk: DiskReader, directory: str) -> bool:
 
 def of_metadata(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
     """Damage to the files of the cluster's metadata in this directory, apart from the metadata log."""
+    yield from _of_link(disk, directory)
     yield from _of_quorum_state(disk, directory)
     yield from _of_temporary_state(disk, directory)
     yield from _of_bootstrap(disk, directory)
     yield from _of_snapshot(disk, directory)
     yield from _of_topic_id(disk, directory)
+
+
+def _of_link(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:
+    """A link that leads nowhere, in the place of the folder: a broker cannot create the folder there."""
+    try:
+        entries = disk.list_directory(directory)
+    except DiskError:  # startup_refusals.py reports it
+        return
+    if any(entry.name == METADATA_DIRECTORY and is_dangling(entry) for entry in entries):
+        yield StartupRefusal(RefusalKind.METADATA_PLACE, directory, METADATA_DIRECTORY, DANGLING, MOUNT)
 
 
 def _of_quorum_state(disk: DiskReader, directory: str) -> Iterator[StartupRefusal]:

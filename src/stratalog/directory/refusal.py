@@ -16,6 +16,8 @@ from stratalog.files.paths import join_path, prefix_of
 from stratalog.files.reading import DiskReader
 
 RECOVER_ALL = "Run `stratalog recover --all`"
+DANGLING = "This is a symbolic link, and there is no folder where it leads."
+MOUNT = "Mount the disk to which the link leads, or put the link right."
 
 
 class RefusalKind(Enum):

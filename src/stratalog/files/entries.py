@@ -149,6 +149,11 @@ def kind_of(mode: int) -> EntryKind:
     return EntryKind.DIRECTORY if stat.S_ISDIR(mode) else EntryKind.OTHER
 
 
+def is_dangling(entry: DirectoryEntry) -> bool:
+    """Whether it is a link that leads neither to a file nor to a directory."""
+    return entry.is_symlink and entry.kind is EntryKind.OTHER
+
+
 def entry_of(found: os.DirEntry[str]) -> DirectoryEntry | None:
     """The listing's entry for one name; None if nothing has that name any more."""
     is_symlink = found.is_symlink()
