@@ -141,9 +141,7 @@ def is_start_refused(
     metadata or is the last one. If it cannot read meta.properties, it does not look at the rest of that
     directory. Reasons that are `is_unseen`, `leaves_unserved` or `loses_records` are ignored.
     """
-    found = [
-        each for each in refusals if not (each.is_unseen or each.leaves_unserved or each.loses_records)
-    ]
+    found = [each for each in refusals if not (each.is_unseen or each.leaves_unserved or each.loses_records)]
     offline = {each.directory for each in found if each.takes_offline}
     unseen = {each.directory for each in found if each.takes_offline and each.name == META_PROPERTIES}
     if any(not each.takes_offline and each.directory not in unseen for each in found):

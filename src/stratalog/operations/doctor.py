@@ -364,6 +364,7 @@ class Checkup:
                 for problem in short_logs_in(self.disk, classify(self.disk, path)):
                     words = problem.words[0].upper() + problem.words[1:]
                     yield ShortLog(join_path(path, problem.name), words)
+
     def _gone(self, paths: Sequence[str], node: Node) -> Iterator[GoneLog]:
         found = read_gone_logs(self.disk, [*paths, *self._others(paths)], node)
         yield from (gone for gone in found if gone.directory in paths)

@@ -222,8 +222,8 @@ def why_not_started(refusals: Sequence[StartupRefusal]) -> str:
     if not known:
         more = f" and {counted(len(refusals) - 1, 'other')}" if len(refusals) > 1 else ""
         return f"this user may not read {refusals[0].path}{more}"
-    # What ends the broker comes first, then what loses records, then what leaves partitions unserved, then one
-    # directory.
+    # What ends the broker comes first, then what loses records, then what leaves partitions unserved, then
+    # one directory.
     first = min(known, key=lambda each: (each.takes_offline, each.leaves_unserved, each.loses_records))
     more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
     return f"{first.cause}{more}"
