@@ -193,7 +193,8 @@ def test_a_checkpoint_that_a_broker_takes_for_empty_is_told(
 
     planned, done = both(capsys, data, settings)
 
-    assert planned.status == done.status == 0
+    # The cleaner of a broker ends because of its checkpoint.
+    assert planned.status == done.status == (3 if name == "cleaner-offset-checkpoint" else 0)
     assert planned.document["directories"] == done.document["directories"]
     for told in (planned, done):
         assert "It is treated as empty, as a broker treats it: " in told.words

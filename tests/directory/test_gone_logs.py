@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from stratalog.directory.cluster_metadata import ClusterMetadata, Topic
-from stratalog.directory.gone_logs import ListedDirectory, gone_logs, read_emptied_logs, read_gone_logs
+from stratalog.directory.gone_logs import PlacedLogs, gone_logs, read_emptied_logs, read_gone_logs
 from stratalog.directory.layout import Layout, PartitionEntry
 from stratalog.directory.node import Node, find_node
 from stratalog.files.disk import Disk
@@ -40,8 +40,8 @@ def listed(
     partitions: tuple[PartitionEntry, ...] = (),
     waiting: tuple[str, ...] = (),
     strays: tuple[str, ...] = (),
-) -> ListedDirectory:
-    return ListedDirectory(
+) -> PlacedLogs:
+    return PlacedLogs(
         layout=Layout(path, partitions, waiting, strays, (), ()),
         directory_id=IDS[path],
         recovery_points={} if points is None else {key: points},

@@ -66,7 +66,7 @@ class GoneLog(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedDirectory:
+class PlacedLogs:
     """One log directory of a node: its listing, its id, and its checkpoints as they were before it."""
 
     layout: Layout
@@ -98,14 +98,14 @@ def directory_id_of(disk: DiskReader, path: str) -> str | None:
 def read_gone_logs(disk: DiskReader, paths: Sequence[str], node: Node) -> list[GoneLog]:
     """Like `gone_logs`; nothing is known if one of the directories cannot be read."""
     with suppress(DiskError):
-        return gone_logs([ListedDirectory.read(disk, path) for path in paths], node)
+        return gone_logs([PlacedLogs.read(disk, path) for path in paths], node)
     return []
 
 
 def read_emptied_logs(disk: DiskReader, path: str) -> list[GoneLog]:
     """The logs of a directory whose folder has no segment left; empty if something cannot be read."""
     with suppress(DiskError):
-        listed, starts = ListedDirectory.read(disk, path), DirectoryCheckpoints(disk, path).log_start_offsets
+        listed, starts = PlacedLogs.read(disk, path), DirectoryCheckpoints(disk, path).log_start_offsets
         points, watermarks, known = listed.recovery_points, listed.high_watermarks, starts.read()
         gone = []
         for entry in listed.layout.partitions:
@@ -125,7 +125,7 @@ def highest_line(point: int, watermark: int) -> tuple[str, int]:
     return (RECOVERY_POINTS.name, point) if point >= watermark else (HIGH_WATERMARKS.name, watermark)
 
 
-def gone_logs(directories: Sequence[ListedDirectory], node: Node) -> list[GoneLog]:
+def gone_logs(directories: Sequence[PlacedLogs], node: Node) -> list[GoneLog]:
     """The logs that are gone from these directories of one node, in the order of directories and names."""
     registered = _registered(node)
     if not registered <= {found.directory_id for found in directories}:

@@ -12,7 +12,7 @@ records since a clean shutdown.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
@@ -296,7 +296,7 @@ class Checkup:
             refusals=refusals,
             strays=strays,
             short_logs=tuple(self._short_logs(paths)),
-            gone=() if unformatted else tuple(self._gone(paths, node)),
+            gone=() if unformatted else tuple(self._gone(paths, node, {each.path for each in refusals})),
             has_metadata=has_metadata,
             metadata_note="" if has_metadata else self._metadata_note(states),
             starts=not is_start_refused(
@@ -365,9 +365,10 @@ class Checkup:
                     words = problem.words[0].upper() + problem.words[1:]
                     yield ShortLog(join_path(path, problem.name), words)
 
-    def _gone(self, paths: Sequence[str], node: Node) -> Iterator[GoneLog]:
+    def _gone(self, paths: Sequence[str], node: Node, refused: Collection[str]) -> Iterator[GoneLog]:
+        """`refused`: paths that a broker refuses, for example a file with the name of a partition."""
         found = read_gone_logs(self.disk, [*paths, *self._others(paths)], node)
-        yield from (gone for gone in found if gone.directory in paths)
+        yield from (gone for gone in found if gone.directory in paths and _path(gone) not in refused)
         for path in paths:
             yield from read_emptied_logs(self.disk, path)
 

@@ -28,7 +28,7 @@ from stratalog.directory.checkpoint_table import (
 from stratalog.directory.checkpoints import DirectoryCheckpoints, clamp
 from stratalog.directory.clean_shutdown import NO_PROMISE, UNKNOWN_EPOCH, CleanShutdown
 from stratalog.directory.cluster_metadata import ClusterMetadata
-from stratalog.directory.gone_logs import GoneLog, ListedDirectory
+from stratalog.directory.gone_logs import GoneLog, PlacedLogs
 from stratalog.directory.kind import kind_of
 from stratalog.directory.layout import Layout, PartitionEntry, Problem, classify
 from stratalog.directory.log_directory import LogDirectory, why_unclean
@@ -182,8 +182,8 @@ class DirectoryRecovery:
             for entry in self.layout.partitions:
                 self._look_at_lone_log(entry)
 
-    def listed(self) -> ListedDirectory:
-        return ListedDirectory(
+    def listed(self) -> PlacedLogs:
+        return PlacedLogs(
             layout=self.layout,
             directory_id=None if self.meta is None else self.meta.directory_id,
             recovery_points=self.recovery_points,

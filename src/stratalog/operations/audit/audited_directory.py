@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from stratalog.directory.checkpoints import Checkpoint, DirectoryCheckpoints
 from stratalog.directory.clean_shutdown import CleanShutdownFile
 from stratalog.directory.cluster_metadata import METADATA_DIRECTORY
-from stratalog.directory.gone_logs import ListedDirectory, directory_id_of
+from stratalog.directory.gone_logs import PlacedLogs, directory_id_of
 from stratalog.directory.kind import is_of_log_directory
 from stratalog.directory.layout import Layout, classify
 from stratalog.directory.lone_logs import was_shut_down
@@ -52,8 +52,8 @@ class AuditedDirectory:
     _marks: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     @property
-    def listed(self) -> ListedDirectory:
-        return ListedDirectory(
+    def listed(self) -> PlacedLogs:
+        return PlacedLogs(
             layout=self.layout,
             directory_id=self.directory_id,
             recovery_points=self._marks["point"],
