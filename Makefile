@@ -20,9 +20,7 @@ PARTS ?= $(or $(shell awk '/^MemTotal:/ { print ($$2 > 10000000 ? 4 : 3) }' /pro
 AT_ONCE := --no-print-directory --keep-going -j $(PARTS) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # Spark gives a Python process of its own ten seconds to start, without a setting for it, and brokers have limits
 # too. So tests that start neither take what those leave of the cores.
-LATER := nice -n 1
-# More than cores, where there is memory: some tests wait for processes, and on a busy machine more get a share.
-UNIT_WORKERS ?= $(if $(filter 4,$(PARTS)),4,$(WORKERS))
+LATER := nice -n 2
 # The files of tests that start no JVM lie in memory, if there is room: they are small, and most of the time
 # would go into fsync.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
@@ -56,7 +54,7 @@ kernels: set-up
 
 .PHONY: quick-tests
 quick-tests: kernels
-	$(IN_MEMORY) STRATALOG_PROFILE=quick $(PYTEST) -n $(UNIT_WORKERS) -m "not kafka" $(UNIT) $(ARGS)
+	$(IN_MEMORY) STRATALOG_PROFILE=quick $(PYTEST) -n $(WORKERS) -m "not kafka" $(UNIT) $(ARGS)
 
 # Debian's packages are installed beside the set-up. While the kernels are compiled, what needs none of them runs.
 # The unit tests come last, as they share two cores evenly: nothing else is left to run alone at the end.
@@ -71,7 +69,7 @@ debian:
 
 .PHONY: test-seeded
 test-seeded: kernels debian  ## The tests of quick, with at most a tenth of the deep counts instead of a handful
-	$(IN_MEMORY) STRATALOG_PROFILE=ci $(LATER) $(PYTEST) -n $(UNIT_WORKERS) $(UNIT)
+	$(IN_MEMORY) STRATALOG_PROFILE=ci $(LATER) $(PYTEST) -n $(WORKERS) $(UNIT)
 
 .PHONY: test-uncompiled
 test-uncompiled: set-up  ## The kernels as plain Python: the same bytes, and debuggers see inside

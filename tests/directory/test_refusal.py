@@ -92,7 +92,7 @@ def test_the_cause_is_what_the_broker_does() -> None:
         "it takes /two offline because of /two/x",
         "it refuses to start because of /two/x",
         "it serves no partition because of /one/x",
-        "it does not serve all partitions because of /one/x",
+        "it may not serve all partitions because of /one/x",
         "it has no room on the disk of /one",
         "it continues a log at a wrong offset because of /one/x",
         "it deletes a whole log because of /one/x",

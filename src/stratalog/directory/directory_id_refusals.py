@@ -2,8 +2,9 @@
 
 The cluster's metadata assigns each partition to a log directory, by the directory.id of its meta.properties.
 If none of the node's directories has this id, the controller takes the partition's directory for offline, and
-lets no broker lead it from there. The broker then tells the controller in which directory the partition is,
-but the partition gets a leader only when the broker is started again. So it is
+lets no broker lead it from there. The broker then tells the controller in which directory the partition is.
+If that comes before the controller unfences the broker, as on a busy machine, the partition gets a leader;
+if not, only when the broker is started again. So it is
 
 if an id was changed or removed, as by `kafka-storage.sh format`, which makes a new one
 if a folder was moved to another log directory, and its old one is no longer in log.dirs

@@ -101,7 +101,7 @@ class StartupRefusal(NamedTuple):
         if self.kind is RefusalKind.TOPIC_ID:
             return "A broker starts, but serves no partition of any topic because of it."
         if self.kind is RefusalKind.DIRECTORY_ID:
-            return "A broker starts, but these have no leader until it is stopped and started again."
+            return "A broker starts, but these may have no leader until it is stopped and started again."
         if self.kind is RefusalKind.CLEANER:
             return "A broker starts, but its cleaner ends because of it, so that no log is compacted."
         if self.kind is RefusalKind.WRONG_END:
@@ -122,7 +122,7 @@ class StartupRefusal(NamedTuple):
         if self.kind is RefusalKind.TOPIC_ID:
             return f"it serves no partition because of {self.path}"
         if self.kind is RefusalKind.DIRECTORY_ID:
-            return f"it does not serve all partitions because of {self.path}"
+            return f"it may not serve all partitions because of {self.path}"
         if self.kind is RefusalKind.CLEANER:
             return f"it compacts no log because of {self.path}"
         if self.kind is RefusalKind.WRONG_END:

@@ -15,7 +15,7 @@ while loading    a folder that is not a partition's, a partition twice, a file's
                  that it deletes records or gives offsets again (log_end_refusals.py)
 after loading    a file with the name of a partition that is not there (file_refusals.py); a folder with
                  another topic's id: no partition is served then (topic_id_refusals.py); a directory.id that
-                 the cluster does not know: partitions have no leader then (directory_id_refusals.py)
+                 the cluster does not know: partitions may lack a leader (directory_id_refusals.py)
 
 Some of these end the process. Others take one log directory offline, which ends the process too if the
 directory is the last one or has the cluster's metadata. Faults that do not keep a broker from starting are
