@@ -34,7 +34,7 @@ def test_a_link_that_leads_nowhere_is_in_the_way_too(clean: Path) -> None:
     (found,) = refusals(clean)
 
     assert (found.kind, found.name) == (RefusalKind.FILE, "rolled-0")
-    assert found.reason.startswith("This is a symbolic link, and there is no folder where it leads.")
+    assert found.reason.startswith("This is a symbolic link that does not lead to a folder.")
     assert found.remedy.startswith("Mount the disk to which the link leads")
 
 

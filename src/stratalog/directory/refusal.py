@@ -16,7 +16,7 @@ from stratalog.files.paths import join_path, prefix_of
 from stratalog.files.reading import DiskReader
 
 RECOVER_ALL = "Run `stratalog recover --all`"
-DANGLING = "This is a symbolic link, and there is no folder where it leads."
+DANGLING = "This is a symbolic link that does not lead to a folder."
 MOUNT = "Mount the disk to which the link leads, or put the link right."
 
 
